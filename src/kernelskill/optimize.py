@@ -1,0 +1,342 @@
+"""The loop. Read this first.
+
+1. describe   run the reference once, confined: shapes, state, graph; audit: can this task prove anything?
+2. floor      the time below which no program can go on this machine
+3. baselines  eager and compile, paired; the fastest is the bar ("best stock"). At the floor: stop, nothing to gain
+4. seeds      first versions by the generator; the best verified one is the base
+5. rounds     profile the base -> facts -> gate -> plan -> write -> judge -> diagnose and repair -> remember;
+              what is faster beyond the noise becomes the base
+6. finish     the winner is re-timed in fresh processes on fresh inputs, or best stock is the answer
+
+Every step goes through the journal, so its record is on disk before the next begins, and a killed run resumes by
+walking the same loop over the recorded steps. This file knows the seams (protocols.py) and records only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelskill.errors import ProgramError
+from kernelskill.journal import Journal
+from kernelskill.protocols import (
+    Diagnoser,
+    Evaluator,
+    FeatureReader,
+    FloorModel,
+    Generator,
+    Memory,
+    Optimizer,
+    Planner,
+    Profiler,
+    Progress,
+    Repairer,
+    SkillLibrary,
+    Strategy,
+)
+from kernelskill.records import (
+    Attempt,
+    Baselines,
+    Budget,
+    Candidate,
+    Evaluation,
+    Facts,
+    Floor,
+    Outcome,
+    Plan,
+    Result,
+    Round,
+    Seeds,
+    Status,
+    StopReason,
+    Task,
+    Workload,
+)
+
+AT_THE_FLOOR = 0.95
+"""Share of the floor's speed at which nothing is left worth trying (within 5 % of it)."""
+
+Stop = tuple[StopReason, str]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One implementation per role; `config.py` alone picks them."""
+
+    floor: FloorModel
+    profiler: Profiler
+    features: FeatureReader
+    library: SkillLibrary
+    memory: Memory
+    generator: Generator
+    planner: Planner
+    optimizer: Optimizer
+    diagnoser: Diagnoser
+    repairer: Repairer
+    strategy: Strategy
+
+
+def optimize(
+    task: Task,
+    evaluator: Evaluator,
+    assemble: Callable[[Workload], Parts],
+    budget: Budget,
+    journal: Journal,
+    progress: Progress,
+) -> Result:
+    """Make a task faster. Steps already in the journal are read back instead of done.
+
+    Args:
+        task: what to beat.
+        evaluator: the judge of that task.
+        assemble: gives the other parts, once the workload is known.
+        budget: when to stop.
+        journal: the run's folder.
+        progress: what a person sees.
+    """
+    progress.stage("describe", "running the reference once")
+    workload = journal.step("describe", Workload, evaluator.describe)
+    evaluator.adopt(workload, None)
+    fatal = next((finding for finding in workload.findings if finding.fatal), None)
+    if fatal:
+        return journal.step("result", Result, lambda: _stock(StopReason.UNTESTABLE, fatal.message, "eager"))
+    parts = assemble(workload)
+    progress.stage("floor", "bytes and FLOPs against this machine's ceilings")
+    floor = journal.step("floor", Floor, lambda: parts.floor.floor(workload))
+    progress.stage("baselines", "timing eager and torch.compile")
+    baselines = journal.step("baselines", Baselines, evaluator.baselines)
+    evaluator.adopt(workload, baselines)
+    loop = Loop(task, workload, floor, baselines, evaluator, parts, budget, journal, progress)
+    return journal.step("result", Result, loop.run)
+
+
+class Loop:
+    """Steps 4 to 6, once the bar is known."""
+
+    def __init__(
+        self,
+        task: Task,
+        workload: Workload,
+        floor: Floor,
+        baselines: Baselines,
+        evaluator: Evaluator,
+        parts: Parts,
+        budget: Budget,
+        journal: Journal,
+        progress: Progress,
+    ) -> None:
+        self.task = task
+        self.workload = workload
+        self.floor = floor
+        self.baselines = baselines
+        self.evaluator = evaluator
+        self.parts = parts
+        self.budget = budget
+        self.journal = journal
+        self.progress = progress
+        self.base: Attempt | None = None
+        self.without_gain = 0
+
+    def run(self) -> Result:
+        """Seeds, rounds, finish."""
+        stop = self._nothing_to_gain() or self._seed()
+        index = 0
+        while stop is None:
+            index += 1
+            stop = self._exhausted(index) or self._round(index)
+        return self._finish(*stop)
+
+    def _seed(self) -> Stop | None:
+        facts = self.parts.features.read_graph(self.workload, self.floor)
+        seeds = self.journal.step("seeds", Seeds, lambda: self._plans(facts))
+        attempts = [self._attempt(0, None, plan, facts) for plan in seeds.plans]
+        self.base = self.parts.strategy.best_of(attempts)
+        if self.base is None:
+            return StopReason.NO_SEED, f"none of {len(attempts)} first versions was verified"
+        return None
+
+    def _plans(self, facts: Facts) -> Seeds:
+        return Seeds(
+            plans=tuple(self.parts.generator.seeds(self.task, self.workload, facts, self.budget.seeds))
+        )
+
+    def _round(self, index: int) -> Stop | None:
+        base = self.base
+        assert base is not None, "rounds begin after a verified seed"
+        seen = self.journal.step(f"observe/{index:03d}", Round, lambda: self._observe(index, base))
+        plan = self.journal.optional(
+            f"plan/{index:03d}",
+            Plan,
+            lambda: self.parts.planner.plan(base.candidate, seen.facts, seen.retrieval, self.parts.memory),
+        )
+        if plan is None:
+            return StopReason.NO_SKILL_LEFT, "every admitted skill has been tried on the base"
+        attempt = self._attempt(index, base, plan, seen.facts)
+        faster = attempt.outcome is Outcome.NEW_BASE
+        self.base = attempt if faster else base
+        self.without_gain = 0 if faster else self.without_gain + 1
+        return None
+
+    def _observe(self, index: int, base: Attempt) -> Round:
+        """Measured facts of the base choose the next edit."""
+        self.progress.stage("profile", f"round {index}: measuring {base.candidate.id}")
+        profile = self.parts.profiler.profile(base.candidate)
+        facts = self.parts.features.read(
+            base.candidate, profile, self.floor, evaluation=base.evaluation, baselines=self.baselines
+        )
+        retrieval = self.parts.library.retrieve(facts)
+        return Round(
+            index=index, base_id=base.candidate.id, profile=profile, facts=facts, retrieval=retrieval
+        )
+
+    def _attempt(self, round_index: int, base: Attempt | None, plan: Plan, facts: Facts) -> Attempt:
+        """Write and judge a plan; while it fails and can be mended, repair it, within the budget."""
+        attempt = self._judge(round_index, 0, base, plan, facts)
+        for repair in range(1, self.budget.repairs + 1):
+            if attempt.diagnosis is None or not attempt.diagnosis.repairable:
+                break
+            mended = self.parts.repairer.repair(attempt, attempt.diagnosis)
+            if mended is None:
+                break
+            attempt = self._judge(round_index, repair, base, mended, facts)
+        return attempt
+
+    def _judge(
+        self, round_index: int, repair: int, base: Attempt | None, plan: Plan, facts: Facts
+    ) -> Attempt:
+        index = len(self.parts.memory.attempts())
+        attempt = self.journal.step(
+            f"attempt/{index:03d}", Attempt, lambda: self._try(index, round_index, repair, base, plan)
+        )
+        self.parts.memory.add(attempt)
+        self.parts.library.remember(attempt, facts, {"run": self.journal.folder.name, "task": self.task.id})
+        best = self.parts.strategy.best_of(self.parts.memory.attempts())
+        self.progress.attempt(attempt, _speedup(best, self.baselines.best_arm))
+        return attempt
+
+    def _try(self, index: int, round_index: int, repair: int, base: Attempt | None, plan: Plan) -> Attempt:
+        candidate_id = f"c{index:03d}"
+        base_candidate = base.candidate if base else None
+        self.progress.stage("write", f"{candidate_id}: {plan.skill}")
+        draft = Candidate(id=candidate_id, parent_id=plan.base_id, source="")
+        attempt = Attempt(
+            index=index,
+            round=round_index,
+            repair=repair,
+            plan=plan,
+            candidate=draft,
+            evaluation=None,
+            outcome=Outcome.FAILED,
+        )
+        try:
+            candidate = self.parts.optimizer.write(candidate_id, base_candidate, plan)
+        except ProgramError as error:
+            return self._settled(attempt, draft, _unwritable(draft, error))
+        twin = self.parts.memory.known(candidate.program_hash) if candidate.program_hash else ""
+        if twin:
+            return attempt.model_copy(
+                update={"candidate": candidate, "outcome": Outcome.DUPLICATE, "duplicate_of": twin}
+            )
+        self.journal.keep(f"candidates/{candidate_id}.py", candidate.source)
+        self.progress.stage(
+            "judge", f"{candidate_id}: {plan.edits[-1].summary if plan.edits else plan.skill}"
+        )
+        evaluation = self.journal.step(
+            f"screen/{index:03d}", Evaluation, lambda: self.evaluator.screen(candidate, base_candidate)
+        )
+        self.journal.keep(f"evaluations/{candidate_id}.json", evaluation.model_dump_json(indent=2))
+        return self._settled(attempt, candidate, evaluation)
+
+    def _settled(self, attempt: Attempt, candidate: Candidate, evaluation: Evaluation) -> Attempt:
+        """The attempt with its outcome, and with a diagnosis if it failed."""
+        attempt = attempt.model_copy(update={"candidate": candidate, "evaluation": evaluation})
+        if evaluation.status is not Status.PASSED:
+            return attempt.model_copy(update={"diagnosis": self.parts.diagnoser.diagnose(attempt)})
+        if attempt.round == 0:
+            outcome = Outcome.SEED
+        elif self.parts.strategy.is_better(attempt):
+            outcome = Outcome.NEW_BASE
+        else:
+            outcome = Outcome.NOT_FASTER
+        return attempt.model_copy(update={"outcome": outcome})
+
+    def _nothing_to_gain(self) -> Stop | None:
+        arm, best_ms, floor = self.baselines.best_arm, self.baselines.best_ms, self.floor
+        if floor.floor_ms / best_ms < AT_THE_FLOOR:
+            return None
+        return StopReason.NOTHING_TO_GAIN, (
+            f"best stock ({arm}) takes {best_ms:.4g} ms and the floor of this machine is "
+            f"{floor.floor_ms:.4g} ms ({floor.bound}-bound)"
+        )
+
+    def _exhausted(self, index: int) -> Stop | None:
+        budget, spent = self.budget, self.journal.spent_s
+        time_ms = _time_ms(self.base)
+        if time_ms and self.floor.floor_ms / time_ms >= AT_THE_FLOOR:
+            return StopReason.FLOOR_REACHED, f"{time_ms:.4g} ms; the floor is {self.floor.floor_ms:.4g} ms"
+        if index > budget.rounds:
+            return StopReason.ROUNDS, f"{budget.rounds} rounds"
+        if budget.seconds is not None and spent >= budget.seconds:
+            return StopReason.SECONDS, f"{spent:.0f} s of {budget.seconds:.0f} s"
+        if self.without_gain >= budget.patience:
+            return StopReason.PATIENCE, f"{self.without_gain} rounds in a row without a faster base"
+        return None
+
+    def _finish(self, reason: StopReason, detail: str) -> Result:
+        """Re-time the finalists in fresh processes; the first that holds is the winner."""
+        arm = self.baselines.best_arm
+        best = self.parts.strategy.best_of(self.parts.memory.attempts())
+        finalists = {item.candidate.id: item for item in (self.base, best) if item is not None}
+        for attempt in finalists.values():
+            candidate = attempt.candidate
+            self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
+            promotion = self._promote(candidate)
+            compared = next((item for item in promotion.comparisons if item.arm == arm), None)
+            if promotion.status is Status.PASSED and compared and compared.significant:
+                return Result(
+                    stop=reason,
+                    stop_detail=detail,
+                    winner_id=candidate.id,
+                    winner_arm="candidate",
+                    promotion=promotion,
+                    floor_share_ratio=_share(self.floor, promotion),
+                )
+        share = self.floor.floor_ms / self.baselines.best_ms
+        return _stock(reason, detail, arm).model_copy(update={"floor_share_ratio": share})
+
+    def _promote(self, candidate: Candidate) -> Evaluation:
+        return self.journal.step(
+            f"promote/{candidate.id}", Evaluation, lambda: self.evaluator.promote(candidate)
+        )
+
+
+def _stock(reason: StopReason, detail: str, arm: str) -> Result:
+    """Best stock is the answer: never slower."""
+    return Result(stop=reason, stop_detail=detail, winner_id="", winner_arm=arm)
+
+
+def _time_ms(attempt: Attempt | None) -> float | None:
+    if attempt is None or attempt.evaluation is None:
+        return None
+    return next((item.median_ms for item in attempt.evaluation.timings if item.arm == "candidate"), None)
+
+
+def _share(floor: Floor, promotion: Evaluation) -> float | None:
+    time_ms = next((item.median_ms for item in promotion.timings if item.arm == "candidate"), None)
+    return floor.floor_ms / time_ms if time_ms else None
+
+
+def _speedup(attempt: Attempt | None, arm: str) -> float | None:
+    speedup = attempt.evaluation.speedup(arm) if attempt and attempt.evaluation else None
+    return speedup.value if speedup else None
+
+
+def _unwritable(candidate: Candidate, error: ProgramError) -> Evaluation:
+    """A plan that does not fit its program is judged without a measurement."""
+    return Evaluation(
+        candidate_id=candidate.id,
+        source_hash=candidate.source_hash,
+        stage="screen",
+        status=Status.BUILD_ERROR,
+        detail=str(error),
+    )

@@ -1,0 +1,53 @@
+"""Frozen nouns of the field. No room's records import another room; none needs torch."""
+
+from kernelskill.records.base import Json, Record, Scalar
+from kernelskill.records.candidate import Candidate, Edit, Plan
+from kernelskill.records.evaluation import (
+    Baselines,
+    Comparison,
+    Evaluation,
+    FamilyError,
+    Interval,
+    Labels,
+    Status,
+    Timing,
+)
+from kernelskill.records.facts import Ceilings, Fact, Facts, Floor, Profile, StepProfile
+from kernelskill.records.graph import Arg, Graph, GraphInput, GraphState, Node, NonFinite, Ref
+from kernelskill.records.run import (
+    Attempt,
+    Budget,
+    Diagnosis,
+    GateDecision,
+    Outcome,
+    Result,
+    Retrieval,
+    Round,
+    Run,
+    Seeds,
+    StopReason,
+)
+from kernelskill.records.task import (
+    Finding,
+    InputLaw,
+    Precision,
+    Reference,
+    StateSpec,
+    Task,
+    Workload,
+)
+from kernelskill.records.tensors import (
+    DTYPE_BYTES,
+    FLOATING,
+    TensorSpec,
+    contiguous_stride,
+)
+
+__all__ = [
+    "DTYPE_BYTES", "FLOATING", "Arg", "Attempt", "Baselines", "Budget", "Candidate", "Ceilings",
+    "Comparison", "Diagnosis", "Edit", "Evaluation", "Fact", "Facts", "FamilyError", "Finding", "Floor",
+    "GateDecision", "Graph", "GraphInput", "GraphState", "InputLaw", "Interval", "Json", "Labels", "Node", "NonFinite",
+    "Outcome", "Plan", "Precision", "Profile", "Record", "Ref", "Reference", "Result", "Retrieval", "Round",
+    "Run", "Scalar", "Seeds", "StateSpec", "Status", "StepProfile", "StopReason", "Task", "TensorSpec", "Timing",
+    "Workload", "contiguous_stride",
+]  # fmt: skip
