@@ -58,9 +58,13 @@ class Journal:
         """Wall seconds of each recorded step."""
         self._steps_done = 0.0
         _drop_cut_line(folder / EVENTS)
-        for event in _read_events(folder / EVENTS):
-            self._events[event["step"]] = event["value"]
-            self.seconds[event["step"]] = event["seconds"]
+        try:
+            for event in _read_events(folder / EVENTS):
+                self._events[event["step"]] = event["value"]
+                self.seconds[event["step"]] = event["seconds"]
+        except RunError:
+            self._lock.close()
+            raise
         self._file: IO[str] = (folder / EVENTS).open("a", encoding="utf-8")
 
     @classmethod

@@ -1,0 +1,184 @@
+"""Settings, and the only place that picks implementations.
+
+Values come from defaults, then a TOML file (`kernelskill.toml` in the working folder, or `--config FILE`), then
+flags. Unknown keys are refused. The whole configuration is written into the run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import platformdirs
+from pydantic import ValidationError
+
+from kernelskill.errors import ConfigError, MissingExtraError, SandboxError
+from kernelskill.records import Budget, Json, Precision, Record, Task, Workload
+from kernelskill.records.evaluation import Label
+
+if TYPE_CHECKING:
+    from kernelskill.loop import Parts
+    from kernelskill.protocols import Evaluator, FloorModel
+
+APP = "kernelskill"
+SETTINGS_FILE = "kernelskill.toml"
+TARGETS = {
+    "cpu": "",
+    "cuda": "the CUDA target is not part of this version; use --target cpu",
+    "hip": "AMD GPUs are not supported; use --target cpu",
+}
+"""Target -> why it cannot be used ("" = it can)."""
+
+
+class Config(Record):
+    """Everything a person can set."""
+
+    target: str = "cpu"
+    """Device to write for: cpu."""
+    precision: Precision = Precision.MATCH
+    """Accuracy owed: match = as accurate as eager as the task runs it."""
+    threads: int | None = None
+    """Threads of every arm; default: all cores."""
+    allow: tuple[Label, ...] = ()
+    """Labels that may win (custom, library, compile, algebraic, ...); default: all that is correct."""
+    tolerance: Literal["relative", "kernelbench"] = "relative"
+    """relative = error against fp64 in units of eager's own; kernelbench = allclose at 1e-4, to compare."""
+    require_sandbox: Literal["full", "partial", "plain"] = "plain"
+    """Least sandbox level that candidates may run under."""
+    promotion_sets: int = 4
+    """Fresh process sets in which the winner is re-timed."""
+    budget: Budget = Budget()
+    runs: Path = Path("runs")
+    """Folder that run folders are made in."""
+    cache: Path = platformdirs.user_cache_path(APP)
+    """Machine ceilings and the compile arm's own cache."""
+    evidence: Path | None = platformdirs.user_data_path(APP) / "evidence.sqlite"
+    """Long-term evidence; None keeps none."""
+    skills: tuple[Path, ...] = ()
+    """Further skill folders."""
+
+
+def load_config(file: Path | None = None, **flags: Json) -> Config:
+    """Settings from defaults, file and flags (a flag that is None was not given).
+
+    Raises:
+        ConfigError: the file cannot be read, a key is unknown or a value is out of range.
+    """
+    path = file or Path(SETTINGS_FILE)
+    values: dict[str, Json] = {}
+    if file is not None or path.exists():
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(f"settings file {path} does not exist") from error
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"settings file {path} is not TOML: {error}") from error
+    budget = {**values.pop("budget", {}), **_given(flags.pop("budget", {}))}
+    values = {**values, **_given(flags)}
+    try:
+        config = Config.model_validate({**values, "budget": budget})
+    except ValidationError as error:
+        raise ConfigError(_explain(error, path if file or path.exists() else None)) from error
+    if config.target not in TARGETS:
+        raise ConfigError(f"unknown target {config.target!r}; known: {', '.join(TARGETS)}")
+    if TARGETS[config.target]:
+        raise ConfigError(TARGETS[config.target])
+    return config
+
+
+def build_evaluator(config: Config, task: Task) -> Evaluator:
+    """The judge of a task on the configured target.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+        SandboxError: the machine cannot give the sandbox level asked for.
+    """
+    require_torch()
+    from kernelskill.evaluation.judge import CpuJudge
+    from kernelskill.evaluation.sandbox import Sandbox
+
+    order = ("plain", "partial", "full")
+    sandbox = Sandbox.probe()
+    if order.index(sandbox.level) < order.index(config.require_sandbox):
+        raise SandboxError(
+            f"the sandbox here is {sandbox.level} ({', '.join(sandbox.layers)}), "
+            f"--require-sandbox {config.require_sandbox} was asked for; see: kernelskill doctor"
+        )
+    return CpuJudge(
+        task,
+        sandbox=sandbox,
+        threads=threads_of(config),
+        allow=frozenset(config.allow),
+        tolerance=config.tolerance,
+        cache_dir=config.cache,
+        promotion_sets=config.promotion_sets,
+    )
+
+
+def build_floor(config: Config) -> FloorModel:
+    """The floor model of this machine."""
+    from kernelskill.floor import MachineFloor
+
+    return MachineFloor(config.cache, threads_of(config))
+
+
+def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evaluator) -> Parts:
+    """One implementation per role."""
+    from kernelskill import agents, features, loop, memory, profiling, program, search, skills
+
+    floor = build_floor(config)
+    store = skills.EvidenceStore(config.evidence) if config.evidence else None
+    library = skills.ExpertLibrary(store, extra=config.skills, device=device_name())
+    run_memory = memory.RunMemory()
+    return loop.Parts(
+        floor=floor,
+        profiler=profiling.CpuProfiler(evaluator),
+        features=features.ExpertFeatureReader(floor.ceilings()),
+        library=library,
+        memory=run_memory,
+        generator=agents.ExpertGenerator(library),
+        planner=agents.ExpertPlanner(library, search.Tuner()),
+        optimizer=agents.ExpertOptimizer(library, program.CpuPrinter(), task, workload),
+        diagnoser=agents.ExpertDiagnoser(),
+        repairer=agents.ExpertRepairer(library, run_memory),
+        strategy=search.GreedyStrategy(),
+    )
+
+
+def threads_of(config: Config) -> int:
+    """Threads that every arm runs with."""
+    return config.threads or len(os.sched_getaffinity(0))
+
+
+def device_name() -> str:
+    """Model name of the processor, as the kernel tells it."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
+def require_torch() -> None:
+    """Fail early, with the command that helps.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("PyTorch is not installed: pip install 'kernelskill[torch]'")
+
+
+def _given(flags: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _explain(error: ValidationError, path: Path | None) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "settings"
+    known = (
+        f"; known settings: {', '.join(Config.model_fields)}" if first["type"] == "extra_forbidden" else ""
+    )
+    return f"{f'{path}: ' if path else ''}{where}: {first['msg']}{known}"

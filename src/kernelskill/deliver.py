@@ -1,0 +1,120 @@
+"""The winner as a drop-in module: it shares the original's parameters and steps aside outside its guard."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from kernelskill.errors import RunError
+from kernelskill.records import Run, TensorSpec
+
+
+class Delivered(nn.Module):
+    """Runs the winner on calls like those that were proven, and the original on all others.
+
+    Attributes:
+        fallbacks: calls that the original answered, counted by reason.
+    """
+
+    def __init__(self, original: nn.Module, winner: nn.Module, specs: tuple[TensorSpec, ...]) -> None:
+        super().__init__()
+        self.original = original
+        # The winner holds the same parameters; registering it would list each of them twice.
+        object.__setattr__(self, "winner", winner)
+        self.fallbacks: dict[str, int] = {}
+        self._specs = specs
+        self._proven_mode = original.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As the original's forward."""
+        reason = self._outside(args, kwargs)
+        if not reason:
+            return self.winner(*args, **kwargs)
+        if reason not in self.fallbacks:
+            warnings.warn(f"outside what was proven ({reason}): the original runs", stacklevel=2)
+        self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+        return self.original(*args, **kwargs)
+
+    def _outside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if self.original.training != self._proven_mode:
+            return f"train mode is {self.original.training}"
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if len(tensors) != len(self._specs):
+            return f"{len(tensors)} tensors instead of {len(self._specs)}"
+        if torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (*tensors, *self.original.parameters())
+        ):
+            return "a gradient is needed"
+        for index, (tensor, spec) in enumerate(zip(tensors, self._specs, strict=True)):
+            if tensor.device.type != "cpu":
+                return f"input {index} is on {tensor.device}"
+            if str(tensor.dtype) != f"torch.{spec.dtype}":
+                return f"input {index} is {tensor.dtype}"
+            if tuple(tensor.shape) != spec.shape:
+                return f"input {index} has shape {tuple(tensor.shape)}"
+            if tensor.stride() != spec.stride:
+                return f"input {index} has strides {tensor.stride()}"
+        return ""
+
+
+def deliver(run: Run, source: str, original: object | None) -> nn.Module:
+    """Build the answer of a finished run.
+
+    Args:
+        run: a finished run.
+        source: text of its best.py.
+        original: the module that was optimized; None where the task was a file, whose reference is then built
+            from the file with its own constructor arguments.
+
+    Raises:
+        RunError: the run has no workload, or its source defines no ModelNew.
+    """
+    if run.workload is None:
+        raise RunError(f"run {run.id} has not described its task yet")
+    names = _load(source, run)
+    if not isinstance(original, nn.Module):
+        original = _build(names, run)
+    if run.result is None or not run.result.winner_id:
+        if run.result is not None and run.result.winner_arm == "compile":
+            original.compile()
+        return original
+    winner_class = names["ModelNew"]
+    winner = winner_class.__new__(winner_class)
+    nn.Module.__init__(winner)
+    # Sharing the dictionaries (not copies of them) makes later parameter updates visible to both.
+    winner.__dict__.update(original.__dict__)
+    return Delivered(original, winner, run.workload.inputs)
+
+
+def _load(source: str, run: Run) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="kernelskill-"))
+    path = folder / "best.py"
+    path.write_text(source, encoding="utf-8")
+    name = f"kernelskill_best_{run.task.hash[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RunError(f"run {run.id}: best.py cannot be loaded from {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    if not hasattr(module, "ModelNew"):
+        raise RunError(f"run {run.id}: best.py defines no ModelNew")
+    return vars(module)
+
+
+def _build(names: dict[str, Any], run: Run) -> nn.Module:
+    """A fresh instance with the task's constructor arguments; falls back inside its own guard."""
+    reference = run.task.reference
+    arguments = names[reference.init_entry]() if reference.init_entry in names else []
+    built = names["ModelNew"](*(arguments or []))
+    if not isinstance(built, nn.Module):
+        raise RunError(f"run {run.id}: ModelNew is not a module")
+    return built
