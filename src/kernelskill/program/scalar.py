@@ -1,0 +1,98 @@
+"""The scalar operations of a region, and how each is spelled in C++ on vectors and on single floats."""
+
+from __future__ import annotations
+
+import math
+
+import struct
+
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+LOGIC = {"and": "&", "or": "|", "xor": "^"}
+FUNCTIONS = frozenset(
+    "abs exp expm1 log log1p sqrt rsqrt tanh sigmoid erf sin cos floor ceil trunc round sign max min pow".split()
+)
+TRANSCENDENTAL = frozenset("exp expm1 log log1p tanh sigmoid erf sin cos pow".split())
+MASKS = frozenset([*COMPARE, *LOGIC, "not", "to_mask"])
+"""Operations whose result is a mask."""
+OTHERS = frozenset(["load", "where", "to_float", "not", "to_mask", "neg", "copy"])
+ALL = frozenset([*INFIX, *COMPARE, *LOGIC, *FUNCTIONS, *OTHERS])
+
+STD = {
+    "abs": "std::fabs", "exp": "std::exp", "expm1": "std::expm1", "log": "std::log", "log1p": "std::log1p",
+    "sqrt": "std::sqrt", "tanh": "std::tanh", "erf": "std::erf", "sin": "std::sin", "cos": "std::cos",
+    "floor": "std::floor", "ceil": "std::ceil", "trunc": "std::trunc", "round": "std::nearbyint", "pow": "std::pow",
+}  # fmt: skip
+
+
+def to_float32(value: float) -> float:
+    """The nearest float32 (infinite where it overflows)."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def literal(value: float) -> str:
+    """A float literal of C++ with the shortest digits that read back as the same float32."""
+    number = to_float32(float(value))
+    if math.isnan(number):
+        return '__builtin_nanf("")'
+    if math.isinf(number):
+        return "__builtin_inff()" if number > 0 else "-__builtin_inff()"
+    for digits in range(1, 18):
+        text = f"{number:.{digits}g}"
+        if to_float32(float(text)) == number:
+            break
+    return f"{text}f" if any(mark in text for mark in ".e") else f"{text}.0f"
+
+
+def _bracket(argument: str | float) -> str:
+    """An argument of an infix operator."""
+    if isinstance(argument, str):
+        return argument
+    text = literal(argument)
+    return f"({text})" if text.startswith("-") else text
+
+
+def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
+    """The expression on registers of type `F`; masks are what comparisons give."""
+
+    def vector(argument: str | float) -> str:
+        return argument if isinstance(argument, str) else f"F{{}} + {_bracket(argument)}"
+
+    if fn in INFIX or fn in COMPARE:
+        return f"{_bracket(args[0])} {(INFIX | COMPARE)[fn]} {_bracket(args[1])}"
+    if fn in LOGIC:
+        return f"{args[0]} {LOGIC[fn]} {args[1]}"
+    if fn == "not":
+        return f"~{args[0]}"
+    if fn == "neg":
+        return f"-{args[0]}"
+    if fn == "copy":
+        return vector(args[0])
+    if fn == "where":
+        return f"{args[0]} ? {vector(args[1])} : {vector(args[2])}"
+    if fn == "to_float":
+        return f"{args[0]} ? F{{}} + 1.0f : F{{}}"
+    if fn == "to_mask":
+        return f"{args[0]} != 0.0f"
+    return f"{fn}_({', '.join(vector(argument) for argument in args)})"
+
+
+def on_floats(fn: str, args: tuple[str | float, ...]) -> str:
+    """The expression on single floats, done once per row."""
+    texts = [_bracket(argument) for argument in args]
+    if fn in INFIX or fn in COMPARE:
+        return f"{texts[0]} {(INFIX | COMPARE)[fn]} {texts[1]}"
+    if fn in LOGIC:
+        return f"{texts[0]} {LOGIC[fn]} {texts[1]}"
+    simple = {
+        "not": "!{0}", "neg": "-{0}", "copy": "{0}", "where": "{0} ? {1} : {2}", "to_float": "{0} ? 1.0f : 0.0f",
+        "to_mask": "{0} != 0.0f", "rsqrt": "1.0f / std::sqrt({0})", "sigmoid": "1.0f / (1.0f + std::exp(-{0}))",
+        "max": "({0} > {1} || {0} != {0} ? {0} : {1})", "min": "({0} < {1} || {0} != {0} ? {0} : {1})",
+        "sign": "({0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : {0})",
+    }  # fmt: skip
+    if fn in simple:
+        return simple[fn].format(*texts)
+    return f"{STD[fn]}({', '.join(texts)})"
