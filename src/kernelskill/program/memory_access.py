@@ -105,6 +105,14 @@ template <class F> inline F keep(F x, float other, int n) {  // lanes from n on 
 }
 """
 
+INDEX = """\
+template <class F> inline F index_at(long j) {
+  F x;
+  for (unsigned i = 0; i < sizeof(F) / 4; ++i) x[i] = j + i;
+  return x;
+}
+"""
+
 ACROSS = {
     "sum": """\
 template <class F> inline float across_sum(F x) {
@@ -160,6 +168,7 @@ def memory_functions(text: str, dtypes: set[str]) -> list[str]:
         STORE_STRIDED: "store_strided(" in text,
         STREAM: "stream(" in text,
         KEEP: "keep(" in text,
+        INDEX: "index_at<" in text,
         **{piece: f"across_{name}(" in text for name, piece in ACROSS.items()},
     }
     return [piece for piece, is_needed in wanted.items() if is_needed]

@@ -40,7 +40,7 @@ class Lines:
 
     def open(self, line: str) -> None:
         """Add a line that opens a block."""
-        self.add(f"{line} {{")
+        self.add(f"{line} {{" if line else "{")
         self._depth += 1
 
     def close(self, ending: str = "") -> None:
@@ -220,7 +220,8 @@ class Nest:
             return
         for item in stage.reductions:
             kind = "double" if item.fold == "sum" else "float"
-            self.out.add(f"{kind} {item.name}_all = {scalar.literal(IDENTITY[item.fold])};")
+            start = "0" if item.fold == "sum" else scalar.literal(IDENTITY[item.fold])
+            self.out.add(f"{kind} {item.name}_all = {start};")
         clause = "".join(
             f" reduction({SYMBOL[item.fold]} : {item.name}_all)"
             for item in stage.reductions
@@ -256,7 +257,7 @@ class Nest:
         if count > 1:
             self.out.open(f"for (; j + {step} <= {last}; j += {step})")
             for k in range(count):
-                self.out.add(f"take(j + {lanes * k}, {', '.join(f'{name}{k}' for name in names)});")
+                self.out.add(f"take(j{f' + {lanes * k}' if k else ''}, {', '.join(f'{name}{k}' for name in names)});")
             self.out.close()
         first = ", ".join(f"{name}0" for name in names)
         if end or length % step >= lanes or count == 1:
@@ -278,8 +279,12 @@ class Nest:
         top, total = f"{item.name}_max", item.name
         self.out.add(f"float {top} = -__builtin_inff(), {total} = 0.0f;")
         size = min(SOFTMAX_BLOCK, length)
-        self.out.open(f"for (long begin = 0; begin < {length}; begin += {size})")
-        self.out.add(f"const long end = std::min(begin + {size}L, {length}L);")
+        if size < length:
+            self.out.open(f"for (long begin = 0; begin < {length}; begin += {size})")
+            self.out.add(f"const long end = std::min(begin + {size}L, {length}L);")
+        else:
+            self.out.open("")
+            self.out.add(f"const long begin = 0, end = {length};")
         self.out.open("auto value = [&](long j, auto... n)")
         self._vector_ops(stage, pointers, len(self.region.axes) - 1)
         self.out.add(f"return {self._as_vector(item.value)};")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-
 import struct
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -15,7 +14,7 @@ FUNCTIONS = frozenset(
 TRANSCENDENTAL = frozenset("exp expm1 log log1p tanh sigmoid erf sin cos pow".split())
 MASKS = frozenset([*COMPARE, *LOGIC, "not", "to_mask"])
 """Operations whose result is a mask."""
-OTHERS = frozenset(["load", "where", "to_float", "not", "to_mask", "neg", "copy"])
+OTHERS = frozenset(["load", "where", "to_float", "not", "to_mask", "neg", "copy", "index"])
 ALL = frozenset([*INFIX, *COMPARE, *LOGIC, *FUNCTIONS, *OTHERS])
 
 STD = {
@@ -23,6 +22,10 @@ STD = {
     "sqrt": "std::sqrt", "tanh": "std::tanh", "erf": "std::erf", "sin": "std::sin", "cos": "std::cos",
     "floor": "std::floor", "ceil": "std::ceil", "trunc": "std::trunc", "round": "std::nearbyint", "pow": "std::pow",
 }  # fmt: skip
+
+
+NON_FINITE = frozenset(["inf", "-inf", "nan"])
+"""Numbers that JSON cannot spell are arguments by these names."""
 
 
 def to_float32(value: float) -> float:
@@ -55,8 +58,15 @@ def _bracket(argument: str | float) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def numbered(args: tuple[str | float, ...]) -> tuple[str | float, ...]:
+    """Arguments with the names of non-finite numbers read as numbers."""
+    return tuple(float(item) if item in NON_FINITE else item for item in args)
+
+
 def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
     """The expression on registers of type `F`; masks are what comparisons give."""
+
+    args = numbered(args)
 
     def vector(argument: str | float) -> str:
         return argument if isinstance(argument, str) else f"F{{}} + {_bracket(argument)}"
@@ -69,6 +79,8 @@ def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
         return f"~{args[0]}"
     if fn == "neg":
         return f"-{args[0]}"
+    if fn == "index":
+        return "index_at<F>(j)"
     if fn == "copy":
         return vector(args[0])
     if fn == "where":
@@ -82,7 +94,7 @@ def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
 
 def on_floats(fn: str, args: tuple[str | float, ...]) -> str:
     """The expression on single floats, done once per row."""
-    texts = [_bracket(argument) for argument in args]
+    texts = [_bracket(argument) for argument in numbered(args)]
     if fn in INFIX or fn in COMPARE:
         return f"{texts[0]} {(INFIX | COMPARE)[fn]} {texts[1]}"
     if fn in LOGIC:

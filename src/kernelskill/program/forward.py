@@ -1,0 +1,169 @@
+"""The rewritten graph as the body of `forward`: one readable statement a node, kernels by their names."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from kernelskill.program.program import Program
+from kernelskill.records import Arg, Json, Node, NonFinite, Ref, Workload
+
+INFIX = {"add.Tensor": "+", "sub.Tensor": "-", "mul.Tensor": "*", "div.Tensor": "/", "add.Scalar": "+",
+         "sub.Scalar": "-", "mul.Scalar": "*", "div.Scalar": "/"}  # fmt: skip
+FUNCTIONS = {
+    "mm.default": "torch.mm", "bmm.default": "torch.bmm", "addmm.default": "torch.addmm", "relu.default": "torch.relu",
+    "cat.default": "torch.cat", "permute.default": "torch.permute", "tanh.default": "torch.tanh",
+    "sigmoid.default": "torch.sigmoid", "exp.default": "torch.exp", "flip.default": "torch.flip",
+    "unsqueeze.default": "torch.unsqueeze", "squeeze.dim": "torch.squeeze", "cumsum.default": "torch.cumsum",
+}  # fmt: skip
+"""Overloads with a familiar spelling that takes the same arguments in the same order."""
+METHODS = {"view.default": "view", "expand.default": "expand", "clone.default": "clone"}
+
+
+class Forward:
+    """Names values and spells statements."""
+
+    def __init__(self, program: Program, workload: Workload, parameters: list[str]) -> None:
+        self.program = program
+        self.workload = workload
+        self.taken = {*parameters, *(kernel.name for kernel in program.kernels), "self", "torch", "F", "nn"}
+        self.names: dict[tuple[str, int], str] = {}
+        self.parameters = parameters
+
+    def lines(self) -> list[str]:
+        """Statements of the body, the return included."""
+        graph = self.program.graph
+        uses = self._uses()
+        for name, path in self._input_paths().items():
+            self.names[name, 0] = path
+        for state in graph.state:
+            if state.kind != "constant":
+                self.names[state.name, 0] = attribute(state.path)
+        lines = [
+            f"{self._bind(state.name, 0)} = torch.tensor({state.value!r}, dtype=torch.{state.spec.dtype})"
+            for state in graph.state
+            if state.kind == "constant" and uses.get((state.name, 0))
+        ]
+        for node in graph.nodes:
+            lines.append(self._statement(node, uses))
+        lines += [f"{attribute(path)}.copy_({self._ref(ref)})" for path, ref in graph.updates.items()]
+        lines.append(f"return {self._result()}")
+        return lines
+
+    def _statement(self, node: Node, uses: dict[tuple[str, int], int]) -> str:
+        used = [output for output in range(len(node.outputs)) if uses.get((node.name, output))]
+        call = self._call(node)
+        if len(node.outputs) == 1:
+            return f"{self._bind(node.name, 0)} = {call}" if used else call
+        if used == [0] and not node.op.startswith("kernel:"):
+            return f"{self._bind(node.name, 0)} = {call}[0]"
+        targets = [self._bind(node.name, output) if output in used else "_" for output in range(len(node.outputs))]
+        return f"{', '.join(targets)} = {call}"
+
+    def _call(self, node: Node) -> str:
+        args = [self._arg(arg) for arg in node.args]
+        kwargs = [f"{key}={self._keyword(key, arg)}" for key, arg in node.kwargs.items()]
+        if node.op.startswith("kernel:"):
+            return f"{node.op.removeprefix('kernel:')}({', '.join(args)})"
+        overload = node.op.removeprefix("aten.")
+        if overload in INFIX and len(args) == 2 and not kwargs:
+            return f"{args[0]} {INFIX[overload]} {args[1]}"
+        if overload in METHODS:
+            return f"{args[0]}.{METHODS[overload]}({', '.join([*args[1:], *kwargs])})"
+        if overload == "_to_copy.default" and set(node.kwargs) == {"dtype"}:
+            return f"{args[0]}.to({self._keyword('dtype', node.kwargs['dtype'])})"
+        spelled = FUNCTIONS.get(overload, f"torch.ops.aten.{overload}")
+        return f"{spelled}({', '.join([*args, *kwargs])})"
+
+    def _arg(self, arg: Arg) -> str:
+        if isinstance(arg, Ref):
+            return self._ref(arg)
+        if isinstance(arg, tuple):
+            return f"[{', '.join(self._arg(item) for item in arg)}]"
+        if isinstance(arg, NonFinite):
+            return f'float("{arg.number}")'
+        return _torch_name(arg) if isinstance(arg, str) else repr(arg)
+
+    def _keyword(self, key: str, arg: Arg) -> str:
+        if key == "device" and isinstance(arg, str):
+            return f'"{arg}"'
+        return self._arg(arg)
+
+    def _ref(self, ref: Ref) -> str:
+        return self.names[ref.node, ref.output]
+
+    def _bind(self, node: str, output: int) -> str:
+        base = re.sub(r"\W", "_", node if output == 0 else f"{node}_{output}")
+        base = base.removesuffix("_out") if base.removesuffix("_out") not in self.taken else base
+        name, number = base, 1
+        while name in self.taken or keyword.iskeyword(name):
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        self.names[node, output] = name
+        return name
+
+    def _uses(self) -> dict[tuple[str, int], int]:
+        graph = self.program.graph
+        counts: dict[tuple[str, int], int] = {}
+        refs = [ref for node in graph.nodes for ref in node.refs()]
+        refs += [arg for arg in graph.outputs if isinstance(arg, Ref)]
+        refs += list(graph.updates.values())
+        for ref in refs:
+            counts[ref.node, ref.output] = counts.get((ref.node, ref.output), 0) + 1
+        return counts
+
+    def _input_paths(self) -> dict[str, str]:
+        """How each tensor input is reached from forward's parameters."""
+        paths: dict[int, str] = {}
+        tree = self.workload.inputs_tree
+
+        def walk(part: Json, path: str) -> None:
+            if "tensor" in part:
+                paths[part["tensor"]] = path
+            for kind in ("list", "tuple"):
+                for index, item in enumerate(part.get(kind, ())):
+                    walk(item, f"{path}[{index}]")
+            for key, item in part.get("dict", {}).items():
+                walk(item, f"{path}[{key!r}]")
+
+        items = tree.get("list", tree.get("tuple"))
+        if items is None:
+            items = list(tree.get("dict", {}).values()) if "dict" in tree else [tree]
+        for name, item in zip(self.parameters, items, strict=True):
+            walk(item, name)
+        return {item.name: paths[item.leaf] for item in self.program.graph.inputs}
+
+    def _result(self) -> str:
+        graph = self.program.graph
+
+        def build(part: Json) -> str:
+            if "tensor" in part:
+                return self._arg(graph.outputs[part["tensor"]])
+            if "value" in part:
+                return repr(part["value"])
+            if "list" in part:
+                return f"[{', '.join(build(item) for item in part['list'])}]"
+            if "tuple" in part:
+                items = ", ".join(build(item) for item in part["tuple"])
+                return f"({items}{',' if len(part['tuple']) == 1 else ''})"
+            if "dict" in part:
+                return "{" + ", ".join(f"{key!r}: {build(item)}" for key, item in part["dict"].items()) + "}"
+            fields = ", ".join(f"{key}={build(item)}" for key, item in part["fields"].items())
+            return f"{part['object']}({fields})"
+
+        return build(graph.outputs_tree)
+
+
+def attribute(path: str) -> str:
+    """`self.layers.0.weight` as Python reaches it."""
+    text = "self"
+    for part in path.split("."):
+        text += f"[{part}]" if part.isdigit() else f".{part}"
+    return text
+
+
+def _torch_name(text: str) -> str:
+    names = {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
+             "strided", "channels_last", "channels_last_3d", "contiguous_format", "preserve_format"}  # fmt: skip
+    return f"torch.{text}" if text in names else repr(text)

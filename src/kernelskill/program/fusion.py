@@ -1,0 +1,363 @@
+"""Nodes of a graph -> one kernel; and where that is possible.
+
+`fuse` builds a kernel from a set of nodes or says why it cannot. `sites` finds maximal sets: it starts at one node and
+takes in neighbours as long as a kernel can be built of them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kernelskill.errors import ProgramError
+from kernelskill.program.assemble import Assembly, identifier
+from kernelskill.program.expand import HEADS, NLL, SOFTMAX, expand, space_for
+from kernelskill.program.lowering import CREATE, RULES, created_value, is_pointwise, number
+from kernelskill.program.program import Kernel, Program
+from kernelskill.program.region import Region
+from kernelskill.program.values import Builder, Dims, Space, Value
+from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
+
+Site = tuple[str, ...]
+"""Names of nodes, in order of the graph."""
+Kind = Literal["elementwise", "reduction", "rows", "softmax"]
+
+VIEWS = frozenset(
+    ["aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten.unsqueeze.default",
+     "aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default", "aten.expand.default"]
+)  # fmt: skip
+"""Views that only add, drop or repeat dimensions of size 1, or join and part dimensions along axes."""
+GETITEM = "getitem"
+
+
+def fusable(node: Node) -> bool:
+    """Whether a node can be part of a kernel at all."""
+    return is_pointwise(node) or node.op in HEADS or node.op in VIEWS or node.op in CREATE or node.op in NLL
+
+
+def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
+    """The region of a set of nodes.
+
+    Returns:
+        The region, the values it reads (in order of its inputs), the values it gives (in order of its outputs).
+
+    Raises:
+        ProgramError: the nodes do not make one kernel; the message says why.
+    """
+    nodes = [node for node in graph.nodes if node.name in names]
+    head = next((node for node in nodes if node.op in HEADS), None)
+    specs = _specs(graph)
+    wanted = _results(graph, names)
+    if head is not None:
+        first = head.args[0]
+        assert isinstance(first, Ref)
+        space = space_for(head, specs[first.node, first.output])
+    else:
+        shape = max((specs[ref.node, ref.output].shape for ref in wanted), key=len, default=())
+        space = Space.of(shape, set())
+    if 0 in space.sizes:
+        raise ProgramError("an empty tensor needs no kernel")
+    builder = Builder(space, specs)
+    for node in nodes:
+        place(node, builder, names)
+    outputs = []
+    for ref in wanted:
+        value = builder.values.get((ref.node, ref.output))
+        if value is None:
+            raise ProgramError(f"result {ref.output} of {ref.node} is used but not computed")
+        if head is None and builder.shape(value) != space_shape(space):
+            raise ProgramError("results of different shapes do not share an element-wise kernel")
+        outputs.append((value, specs[ref.node, ref.output], "out" if len(wanted) == 1 else ref.node))
+    assembly = Assembly(builder, outputs)
+    region = assembly.region()
+    return region, [value.operand for value in assembly.input_refs() if value.operand], wanted
+
+
+def space_shape(space: Space) -> tuple[int, ...]:
+    """Sizes of the logical shape."""
+    return tuple(space.extent(axes) for axes in space.dims)
+
+
+def place(node: Node, builder: Builder, names: set[str]) -> None:
+    """Add one node's results to the kernel."""
+
+    def argument(arg: Arg, dims: Dims | None = None) -> Value:
+        if not isinstance(arg, Ref):
+            raise ProgramError(f"{node.name}: a tensor was expected")
+        if arg.node in names:
+            value = builder.values.get((arg.node, arg.output))
+            if value is None:
+                raise ProgramError(f"{arg.node}[{arg.output}] is not computed")
+            return value
+        spec = builder.specs[arg.node, arg.output]
+        return builder.load(arg, builder.aligned(spec, dims))
+
+    if node.op in HEADS or node.op in NLL:
+        for output, value in enumerate(expand(node, builder, argument)):
+            if value is not None:
+                builder.values[node.name, output] = value
+    elif node.op in CREATE:
+        constant = created_value(node)
+        if constant is None:
+            raise ProgramError(f"{node.name} is not a constant tensor")
+        value = builder.emit("copy", constant)
+        spec = node.outputs[0]
+        assert spec is not None
+        value.dims = tuple(() for _ in spec.shape)
+        builder.values[node.name, 0] = value
+    elif node.op in VIEWS:
+        builder.values[node.name, 0] = _view(node, builder, argument(node.args[0]))
+    elif is_pointwise(node):
+        builder.values[node.name, 0] = _pointwise(node, builder, names, argument)
+    else:
+        raise ProgramError(f"{node.op} is not part of kernels")
+
+
+def _pointwise(node: Node, builder: Builder, names: set[str], argument) -> Value:  # type: ignore[no-untyped-def]
+    """Operands from outside are aligned to those inside, or to the space where all come from outside."""
+    spec = node.outputs[0]
+    assert spec is not None
+    inside = [
+        builder.values[ref.node, ref.output].dims
+        for ref in node.refs()
+        if (ref.node, ref.output) in builder.values and builder.values[ref.node, ref.output].dims
+    ]
+    like: Dims | None = max(inside, key=len) if inside else None
+    if like is not None and (len(like) < len(spec.shape) or builder_shape(builder, like) != spec.shape):
+        like = builder.aligned(spec)
+
+    def resolve(arg: Arg) -> Value | float | None:
+        if isinstance(arg, Ref):
+            return argument(arg, like)
+        value = number(arg)
+        return value if value is not None else arg  # type: ignore[return-value]
+
+    kwargs = {
+        name: resolve(arg)
+        for name, arg in node.kwargs.items()
+        if name not in {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
+    }
+    value = RULES[node.op](builder.emit, *(resolve(arg) for arg in node.args), **kwargs)
+    if not isinstance(value, Value):
+        raise ProgramError(f"{node.name} computes nothing")
+    if spec.dtype == "bool" and not value.is_mask:
+        value = builder.emit("to_mask", value)
+    elif spec.dtype != "bool" and value.is_mask:
+        value = builder.emit("to_float", value)
+    if spec.dtype not in {"float32", "float16", "bfloat16", "bool"}:
+        raise ProgramError(f"{node.name} gives {spec.dtype}: kernels compute in float32")
+    if len(value.dims) < len(spec.shape):
+        value = builder.emit("copy", value)
+        value.dims = (*((),) * (len(spec.shape) - len(value.dims)), *value.dims)
+    return value
+
+
+def builder_shape(builder: Builder, dims: Dims) -> tuple[int, ...]:
+    """Sizes of dims."""
+    return tuple(builder.space.extent(axes) for axes in dims)
+
+
+def _view(node: Node, builder: Builder, value: Value) -> Value:
+    """The same value with its dimensions joined, parted, added or dropped along whole axes."""
+    spec = node.outputs[0]
+    assert spec is not None
+    axes = [axis for dims in value.dims for axis in dims]
+    if node.op == "aten.expand.default":
+        raise ProgramError("an expanded value is stored nowhere")
+    dims: list[tuple[int, ...]] = []
+    for size in spec.shape:
+        taken: list[int] = []
+        while builder.space.extent(tuple(taken)) < size and axes:
+            taken.append(axes.pop(0))
+        if builder.space.extent(tuple(taken)) != size:
+            raise ProgramError(f"view {node.name} cuts through an axis")
+        dims.append(tuple(taken))
+    if axes and builder.space.extent(tuple(axes)) != 1:
+        raise ProgramError(f"view {node.name} loses axes")
+    result = builder.emit("copy", value)
+    result.dims = tuple(dims)
+    return result
+
+
+def _specs(graph: Graph) -> dict[tuple[str, int], TensorSpec]:
+    specs = {(value.name, 0): value.spec for value in (*graph.inputs, *graph.state)}
+    for node in graph.nodes:
+        for output, spec in enumerate(node.outputs):
+            if spec is not None:
+                specs[node.name, output] = spec
+    return specs
+
+
+def _results(graph: Graph, names: set[str]) -> list[Ref]:
+    """Values of the nodes that somebody else uses, in order of the graph."""
+    used: dict[tuple[str, int], None] = {}
+    for node in graph.nodes:
+        if node.name not in names:
+            used.update({(ref.node, ref.output): None for ref in node.refs() if ref.node in names})
+    for value in (*graph.outputs, *graph.updates.values()):
+        if isinstance(value, Ref) and value.node in names:
+            used[value.node, value.output] = None
+    position = {node.name: index for index, node in enumerate(graph.nodes)}
+    return [Ref(node=node, output=output) for node, output in sorted(used, key=lambda key: (position[key[0]], key[1]))]
+
+
+# -- fusing ------------------------------------------------------------------------------------------
+
+
+def fuse(program: Program, nodes: Site | set[str], *, name: str = "", skill: str = "") -> Program:
+    """The program with these nodes as one kernel.
+
+    Raises:
+        ProgramError: they do not make one kernel, or something between them stays outside.
+    """
+    names = set(nodes)
+    if not is_convex(program.graph, names):
+        raise ProgramError("a value leaves the kernel and comes back into it")
+    region, reads, gives = build(program.graph, names)
+    taken = {kernel.name for kernel in program.kernels} | {node.name for node in program.graph.nodes}
+    taken |= {value.name for value in (*program.graph.inputs, *program.graph.state)}
+    title = identifier(name or default_name(program.graph, names), taken)
+    specs = _specs(program.graph)
+    kernel = Kernel(
+        name=title,
+        body=region,
+        outputs=tuple(specs[ref.node, ref.output] for ref in gives),
+        skills=(skill,) if skill else (),
+    )
+    graph = replaced(program.graph, names, title, reads, gives)
+    return program.model_copy(update={"graph": graph, "kernels": (*program.kernels, kernel)})
+
+
+def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives: list[Ref]) -> Graph:
+    """The graph with a kernel call in place of some nodes."""
+    specs = _specs(graph)
+    inside = [node for node in graph.nodes if node.name in names]
+    call = Node(
+        name=f"{kernel}_out",
+        op=f"kernel:{kernel}",
+        args=tuple(reads),
+        outputs=tuple(specs[ref.node, ref.output] for ref in gives),
+        origin=next((node.origin for node in inside if node.origin), ""),
+    )
+    new = {(ref.node, ref.output): Ref(node=call.name, output=index) for index, ref in enumerate(gives)}
+
+    def moved(arg: Arg) -> Arg:
+        if isinstance(arg, Ref):
+            return new.get((arg.node, arg.output), arg)
+        return tuple(moved(item) for item in arg) if isinstance(arg, tuple) else arg
+
+    nodes = [node for node in graph.nodes if node.name not in names]
+    place_at = 1 + max(
+        (index for index, node in enumerate(nodes) if node.name in {ref.node for ref in reads}), default=-1
+    )
+    renamed = [
+        node.model_copy(
+            update={
+                "args": tuple(moved(arg) for arg in node.args),
+                "kwargs": {key: moved(arg) for key, arg in node.kwargs.items()},
+            }
+        )
+        for node in nodes
+    ]
+    return graph.model_copy(
+        update={
+            "nodes": (*renamed[:place_at], call, *renamed[place_at:]),
+            "outputs": tuple(moved(arg) for arg in graph.outputs),
+            "updates": {path: new.get((ref.node, ref.output), ref) for path, ref in graph.updates.items()},
+        }
+    )
+
+
+def is_convex(graph: Graph, names: set[str]) -> bool:
+    """Whether no path leaves the set and comes back."""
+    tainted: set[str] = set()
+    for node in graph.nodes:
+        feeds = {ref.node for ref in node.refs()}
+        if node.name in names:
+            if feeds & tainted:
+                return False
+        elif feeds & (names | tainted):
+            tainted.add(node.name)
+    return True
+
+
+def default_name(graph: Graph, names: set[str]) -> str:
+    """A name from what the kernel does: the submodules it comes from, else its operators."""
+    words: list[str] = []
+    for node in graph.nodes:
+        if node.name in names and node.op not in VIEWS and node.op not in CREATE:
+            word = node.op.split(".")[1].removeprefix("_").removeprefix("native_")
+            word = node.origin.rsplit(".", 1)[-1] if node.origin and not node.origin[-1].isdigit() else word
+            words.append(word.removesuffix("_legit_functional"))
+    unique = list(dict.fromkeys(words))
+    if len(unique) > 3:
+        unique = [unique[0], "to", unique[-1]]
+    return "_".join(unique) or "fused"
+
+
+# -- finding sites -----------------------------------------------------------------------------------
+
+
+def sites(program: Program, kind: Kind) -> list[Site]:
+    """Maximal sets of nodes that make one kernel, largest first in order of the graph."""
+    graph = program.graph
+    found: list[Site] = []
+    used: set[str] = set()
+    for node in graph.nodes:
+        if node.name in used or not _starts(node, kind):
+            continue
+        site = _grown(graph, node, used, rows=kind != "elementwise")
+        if site and _worthwhile(graph, site, kind):
+            found.append(tuple(item.name for item in graph.nodes if item.name in site))
+            used |= site
+    return found
+
+
+def _starts(node: Node, kind: Kind) -> bool:
+    if kind == "elementwise":
+        return is_pointwise(node)
+    if kind == "softmax":
+        return node.op in SOFTMAX
+    return node.op in HEADS and node.op not in SOFTMAX
+
+
+def _worthwhile(graph: Graph, site: set[str], kind: Kind) -> bool:
+    """Rows write their row again; reductions end in one value a row."""
+    if kind in {"elementwise", "softmax"}:
+        return True
+    region, _, _ = build(graph, site)
+    writes_rows = any(stage.kind == "map" for stage in region.stages)
+    return writes_rows == (kind == "rows")
+
+
+def _grown(graph: Graph, start: Node, used: set[str], rows: bool) -> set[str] | None:
+    def fits(names: set[str]) -> bool:
+        try:
+            build(graph, names)
+        except ProgramError:
+            return False
+        return is_convex(graph, names)
+
+    site = {start.name}
+    by_name = {node.name: node for node in graph.nodes}
+    if not fits(site):
+        return None
+    growing = True
+    while growing:
+        growing = False
+        for node in _neighbours(graph, site):
+            if node.name in used or not fusable(by_name[node.name]) or (not rows and node.op in HEADS):
+                continue
+            if fits(site | {node.name}):
+                site.add(node.name)
+                growing = True
+    return site
+
+
+def _neighbours(graph: Graph, site: set[str]) -> list[Node]:
+    """Nodes that give to or take from the site: consumers first, then producers, nearest first."""
+    feeds = {ref.node for node in graph.nodes if node.name in site for ref in node.refs()} - site
+    takers = [
+        node for node in graph.nodes if node.name not in site and any(ref.node in site for ref in node.refs())
+    ]
+    givers = [node for node in reversed(graph.nodes) if node.name in feeds]
+    return [*takers, *givers]
