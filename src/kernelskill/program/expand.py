@@ -99,9 +99,8 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
             raise ProgramError("rows are folded all at once or not at all")
         count = math.prod(builder.shape(value))
     else:
-        wanted = {axis for index in over for axis in value.dims[index] if builder.space.sizes[axis] > 1}
-        space = {axis for axis in builder.space.reduce if builder.space.sizes[axis] > 1}
-        if wanted != space:
+        wanted = {axis for index in over for axis in value.dims[index]}
+        if _long(builder, wanted) != _long(builder, builder.space.reduce):
             raise ProgramError("folds over different axes do not share a kernel")
         count = math.prod(builder.space.sizes[axis] for axis in builder.space.reduce)
     keepdim = _keepdim(node, kind)
@@ -141,7 +140,9 @@ def _over(node: Node, value: Value, builder: Builder) -> set[int]:
 def _softmax(node: Node, builder: Builder, argument: Argument) -> Results:
     value, kind = argument(node.args[0], None), SOFTMAX[node.op]
     over = _over(node, value, builder)
-    if builder.is_row(value) or {axis for index in over for axis in value.dims[index]} != builder.space.reduce:
+    if builder.is_row(value) or {axis for index in over for axis in value.dims[index]} != _long(
+        builder, builder.space.reduce
+    ):
         raise ProgramError("softmax over other axes than the kernel's")
     rows = math.prod(size for axis, size in enumerate(builder.space.sizes) if axis not in builder.space.reduce)
     contiguous = len(builder.space.reduce) == 1 and (len(builder.space.sizes) - 1) in builder.space.reduce
@@ -209,7 +210,7 @@ def _layer_norm(node: Node, builder: Builder, argument: Argument) -> Results:
     source, shape, weight, bias, epsilon = node.args[:5]
     value = argument(source, None)
     over = {axis for dims in value.dims[len(value.dims) - len(_list(shape)) :] for axis in dims}
-    if over != {axis for axis in builder.space.reduce}:
+    if over != _long(builder, builder.space.reduce):
         raise ProgramError("normalisation over other axes than the kernel's")
     mean, apart, rstd, _, _ = _moments(builder, value, number(epsilon) or 0.0)
     result = _affine(builder, argument, builder.emit("mul", apart, rstd), weight, bias, builder.space.dims)
@@ -241,7 +242,8 @@ def _batch_norm(node: Node, builder: Builder, argument: Argument) -> Results:
         raise ProgramError("batch normalisation by running statistics is element-wise; it is not expanded here")
     value = argument(source, None)
     rank = len(value.dims)
-    if builder.space.reduce != {axis for index in range(rank) if index != 1 for axis in value.dims[index]}:
+    over = {axis for index in range(rank) if index != 1 for axis in value.dims[index]}
+    if over != _long(builder, builder.space.reduce):
         raise ProgramError("batch normalisation over other axes than the kernel's")
     mean, apart, rstd, variance, count = _moments(builder, value, number(epsilon) or 0.0)
     channel = value.dims[1]
@@ -269,6 +271,11 @@ def _batch_norm(node: Node, builder: Builder, argument: Argument) -> Results:
         updated.append(_flat(builder, new, channel))
     results = (normal, _flat(builder, mean, channel), _flat(builder, rstd, channel), *updated)
     return results[: len(node.outputs)]
+
+
+def _long(builder: Builder, axes: set[int]) -> set[int]:
+    """Those axes that have more than one step."""
+    return {axis for axis in axes if builder.space.sizes[axis] > 1}
 
 
 def _flat(builder: Builder, value: Value, channel: tuple[int, ...]) -> Value:

@@ -1,0 +1,235 @@
+"""Program -> one readable Python file that defines `ModelNew`.
+
+Order of the file: what it is; imports; the kernels' C++ text; how it is built; one thin function a kernel; the
+reference's helpers; `ModelNew` with the reference's own constructor and a forward that reads as a straight line.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from kernelskill.errors import ProgramError
+from kernelskill.program import cpp
+from kernelskill.program.forward import Forward, attribute
+from kernelskill.program.program import Kernel, Program
+from kernelskill.program.reference_text import ReferenceText, cut, renamed
+from kernelskill.records import Task, TensorSpec, Workload
+
+BUILD = '''\
+def _build(source):
+    """Compile the kernels once per content, into a private folder, and load them."""
+    command = ["g++", "-std=c++17", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
+    command += ["-Wno-psabi", "-shared", "-fPIC"]
+    name = hashlib.sha256((" ".join(command) + source).encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"kernelskill-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    library = folder / f"{name}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as private:
+            text, built = Path(private, "kernels.cpp"), Path(private, "kernels.so")
+            text.write_text(source)
+            try:
+                done = subprocess.run([*command, str(text), "-o", str(built)], capture_output=True, text=True)
+            except FileNotFoundError:
+                raise RuntimeError("g++ is needed to build the kernels: apt-get install g++") from None
+            if done.returncode:
+                raise RuntimeError(f"the kernels do not compile:\\n{done.stderr}")
+            built.replace(library)
+    return ctypes.CDLL(str(library))
+'''
+
+GUARD = '''\
+def _is_like(tensor, shape, stride, dtype):
+    """Whether a tensor is laid out as those that the kernels were proven on."""
+    return tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype and tensor.is_cpu
+'''
+
+STANDARD_IMPORTS = "import ctypes\nimport hashlib\nimport os\nimport subprocess\nimport tempfile\nfrom pathlib import Path"
+
+
+def write(program: Program, task: Task, workload: Workload) -> str:
+    """The candidate's source.
+
+    Raises:
+        ProgramError: the program cannot be spelled.
+    """
+    reference = _reference(task, workload)
+    if program.wrapper == "compile":
+        return _compiled(task, reference)
+    parameters = list(reference.parameters) if reference else _parameters(workload)
+    forward = Forward(program, workload, parameters)
+    body = forward.lines()
+    kernels = program.kernels
+    parts = [_title(task, program), _imports(reference, bool(kernels))]
+    if kernels:
+        parts += [f'KERNELS = r"""\n{cpp.source(kernels)}"""', BUILD.rstrip(), GUARD.rstrip()]
+        parts.append("\n".join(["_library = _build(KERNELS)", *(_argtypes(kernel) for kernel in kernels)]))
+        parts += [_wrapper(kernel) for kernel in kernels]
+    elif reference:
+        parts.append(GUARD.rstrip())
+    if reference:
+        parts += [text for text in reference.definitions]
+    parts.append(_model(task, workload, reference, parameters, body))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _title(task: Task, program: Program) -> str:
+    skills = ", ".join(dict.fromkeys(program.skills)) or "none"
+    text = f'"""{task.name} in kernels of its own.\n\nSkills: {skills}.\n"""'
+    return "\n".join(
+        line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""])
+    )
+
+
+def _imports(reference: ReferenceText | None, has_kernels: bool) -> str:
+    own = list(reference.imports) if reference else []
+    if not any(line.strip() == "import torch" for line in own):
+        own.insert(0, "import torch")
+    if not any(line.strip() in {"import torch.nn as nn", "from torch import nn"} for line in own):
+        own.append("from torch import nn")
+    return "\n\n".join([*([STANDARD_IMPORTS] if has_kernels else []), "\n".join(dict.fromkeys(own))])
+
+
+def _argtypes(kernel: Kernel) -> str:
+    printed = cpp.kernel_function(kernel)
+    count = len(printed.inputs) + len(printed.outputs)
+    return f"_library.{kernel.name}.argtypes = [ctypes.c_void_p] * {count} + [ctypes.c_int]"
+
+
+def _wrapper(kernel: Kernel) -> str:
+    printed = cpp.kernel_function(kernel)
+    inputs = [name for name, _ in printed.inputs]
+    outputs = [name for name, _ in printed.outputs]
+    lines = [f"def {kernel.name}({', '.join(inputs)}):"]
+    if kernel.skills:
+        lines.append(f'    """{", ".join(dict.fromkeys(kernel.skills))}."""')
+    lines += [f"    {name} = {_allocation(spec)}" for name, spec in zip(outputs, kernel.outputs, strict=True)]
+    pointers = ", ".join(f"{name}.data_ptr()" for name in (*inputs, *outputs))
+    lines.append(f"    _library.{kernel.name}({pointers}, torch.get_num_threads())")
+    lines.append(f"    return {', '.join(outputs)}")
+    return "\n".join(lines)
+
+
+def _allocation(spec: TensorSpec) -> str:
+    dtype = "" if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}"
+    if spec.is_contiguous:
+        return f"torch.empty({_tuple(spec.shape)}{dtype})"
+    return f"torch.empty_strided({_tuple(spec.shape)}, {_tuple(spec.stride)}{dtype})"
+
+
+def _tuple(items: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, items))}{',' if len(items) == 1 else ''})"
+
+
+def _model(
+    task: Task, workload: Workload, reference: ReferenceText | None, parameters: list[str], body: list[str]
+) -> str:
+    indent = " " * 4
+    signature = f"    def forward({', '.join(['self', *parameters])}):"
+    if reference is None:
+        lines = ["class ModelNew(nn.Module):", *_declared(workload), "", signature]
+    elif task.reference.kind == "function":
+        original = "\n".join(indent + line if line else "" for line in reference.entry.splitlines())
+        name = task.reference.entry
+        lines = [
+            "class ModelNew(nn.Module):", "    @staticmethod",
+            original.replace(f"def {name}(", "def _reference_forward(", 1), "", signature,
+        ]  # fmt: skip
+    else:
+        lines = [renamed(reference.entry, task.reference.entry, "ModelNew").rstrip(), "", signature]
+    if reference is not None:
+        lines += _guard(workload, parameters)
+    lines += [indent * 2 + line for line in body]
+    return "\n".join(lines)
+
+
+def _guard(workload: Workload, parameters: list[str]) -> list[str]:
+    """Outside what was proven, the original forward answers."""
+    checks: list[str] = []
+    tree = workload.inputs_tree
+    items = tree.get("list", tree.get("tuple")) or list(tree.get("dict", {}).values())
+    for name, item in zip(parameters, items, strict=False):
+        if "tensor" in item:
+            spec = workload.inputs[item["tensor"]]
+            checks.append(
+                f"_is_like({name}, {_tuple(spec.shape)}, {_tuple(spec.stride)}, torch.{spec.dtype})"
+            )
+        elif "value" in item:
+            checks.append(f"{name} == {item['value']!r}")
+    tensors = [name for name, item in zip(parameters, items, strict=False) if "tensor" in item]
+    needs_grad = " or ".join(
+        [*(f"{name}.requires_grad" for name in tensors), "any(p.requires_grad for p in self.parameters())"]
+    )
+    indent = " " * 8
+    return [
+        f"{indent}proven = (",
+        *(f"{indent}    {'and ' if index else ''}{check}" for index, check in enumerate(checks)),
+        f"{indent}    {'and ' if checks else ''}not (torch.is_grad_enabled() and ({needs_grad}))",
+        f"{indent})",
+        f"{indent}if not proven:",
+        f"{indent}    return self._reference_forward({', '.join(parameters)})",
+    ]
+
+
+def _declared(workload: Workload) -> list[str]:
+    """A constructor that declares the state by name, for references without text."""
+    lines = ["    def __init__(self):", "        super().__init__()"]
+    made: set[str] = set()
+    for state in workload.state:
+        *parents, leaf = state.path.split(".")
+        for depth in range(1, len(parents) + 1):
+            path = ".".join(parents[:depth])
+            if path not in made:
+                made.add(path)
+                above = attribute(".".join(parents[: depth - 1])) if depth > 1 else "self"
+                lines.append(f'        {above}.add_module("{parents[depth - 1]}", nn.Module())')
+        owner = "self" if not parents else f'self.get_submodule("{".".join(parents)}")'
+        shape, dtype = _tuple(state.spec.shape), state.spec.dtype
+        empty = f"torch.empty({shape}, dtype=torch.{dtype})"
+        if state.kind == "parameter":
+            lines.append(f'        {owner}.register_parameter("{leaf}", nn.Parameter({empty}, requires_grad=False))')
+        else:
+            lines.append(f'        {owner}.register_buffer("{leaf}", {empty}, persistent={state.persistent})')
+    return lines
+
+
+def _parameters(workload: Workload) -> list[str]:
+    tree = workload.inputs_tree
+    if "dict" in tree:
+        return list(tree["dict"])
+    count = len(tree.get("list", tree.get("tuple", [tree])))
+    return [f"x{index}" if count > 1 else "x" for index in range(count)]
+
+
+def _reference(task: Task, workload: Workload) -> ReferenceText | None:
+    source = task.reference.source or workload.class_source
+    if not source or not task.reference.entry:
+        return None
+    try:
+        return cut(source, task.reference.entry)
+    except (ProgramError, SyntaxError):
+        return None
+
+
+def _compiled(task: Task, reference: ReferenceText | None) -> str:
+    if reference is None or task.reference.kind == "function":
+        raise ProgramError("torch.compile as a candidate needs the text of a module class")
+    entry = task.reference.entry
+    model = (
+        f"class ModelNew({entry}):\n"
+        f'    """{entry} under torch.compile (library-compile)."""\n\n'
+        "    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n"
+        "        self.compile()"
+    )
+    title = f'"""{task.name} under torch.compile.\n\nSkills: library-compile.\n"""'
+    parts = [title, _imports(reference, False), *reference.definitions, reference.entry, model]
+    return "\n\n\n".join(parts) + "\n"
+
+
+class CpuPrinter:
+    """`protocols.Printer` for the CPU target."""
+
+    def source(self, program: object, task: Task, workload: Workload) -> str:
+        """One readable file that defines `ModelNew`."""
+        return write(Program.model_validate(program), task, workload)
