@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Literal
 
 from kernelskill.records.base import Record, Scalar
@@ -86,6 +88,34 @@ class Ceilings(Record):
     """Cost of dispatching one library operator on a tiny tensor, microseconds."""
     measured_on: str
     """ISO date of the measurement."""
+    read_gb_per_s: dict[str, float] = {}
+    """Footprint in bytes (as text) -> best bandwidth of reading alone; empty = as `bandwidth_gb_per_s`."""
+    write_gb_per_s: dict[str, float] = {}
+    """Footprint in bytes (as text) -> best bandwidth of writing alone; empty = as `bandwidth_gb_per_s`."""
+    cache_bytes: int | None = None
+    """Private (second-level) cache of all threads together; None where the system doesn't tell."""
+
+    def traffic_us(self, read_bytes: float, written_bytes: float) -> float:
+        """Microseconds that moving so many distinct bytes takes at least, at that footprint.
+
+        The cheaper of two models: reads and writes overlap as in a copy, with the rest alone; or one after the other.
+        """
+        footprint = read_bytes + written_bytes
+        copy = _at(self.bandwidth_gb_per_s, footprint)
+        read = _at(self.read_gb_per_s or self.bandwidth_gb_per_s, footprint)
+        write = _at(self.write_gb_per_s or self.bandwidth_gb_per_s, footprint)
+        paired = min(read_bytes, written_bytes)
+        overlapped = 2 * paired / copy + (read_bytes - paired) / read + (written_bytes - paired) / write
+        return min(overlapped, read_bytes / read + written_bytes / write) / 1e3
+
+
+def _at(points: dict[str, float], footprint: float) -> float:
+    """Interpolate linearly over the logarithm of the footprint; flat outside the measured range."""
+    known = sorted((float(size), rate) for size, rate in points.items())
+    for (low, left), (high, right) in pairwise(known):
+        if low <= footprint <= high:
+            return left + (right - left) * math.log(footprint / low) / math.log(high / low)
+    return known[0][1] if footprint < known[0][0] else known[-1][1]
 
 
 class Floor(Record):

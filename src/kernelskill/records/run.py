@@ -55,6 +55,8 @@ class GateDecision(Record):
     """Facts that the condition read."""
     measured: bool = False
     """Whether a measured fact took part."""
+    expected_speedup: float | None = None
+    """Of the whole program, by prior and evidence, if the edit is verified; None for a refusal."""
 
 
 class Retrieval(Record):

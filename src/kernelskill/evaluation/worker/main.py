@@ -1,0 +1,113 @@
+"""Start of every worker: lock the process in, then answer the judge's commands until it hangs up.
+
+    python -I main.py '<json>'
+
+The JSON names the socket's descriptor, the role, folders, limits and what is left to lock (see `confine.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if __name__ == "__main__":  # started by path: a package name lets siblings import relatively
+    __package__ = "kernelskill_worker"
+    _package = types.ModuleType(__package__)
+    _package.__path__ = [str(Path(__file__).parent)]
+    sys.modules[__package__] = _package
+
+from . import confine
+from .protocol import Closed, Connection, Failure
+
+if TYPE_CHECKING:
+    from .session import Session
+
+COMMANDS = {
+    "ping": "basics",
+    "slot": "basics",
+    "drop": "basics",
+    "load_candidate": "candidate",
+    "load_reference": "reference",
+    "describe": "capture",
+    "inputs": "inputs",
+    "state": "state",
+    "bind": "runner",
+    "run": "runner",
+    "null": "runner",
+    "run64": "twin",
+    "operators": "observe",
+    "profile": "steps",
+}
+"""Command -> the file here whose `handle_<command>` does it; loaded when first asked for."""
+
+
+def serve(connection: Connection, session: Session) -> None:
+    """Answer until the judge hangs up or says exit."""
+    while True:
+        message, fds = connection.receive()
+        command, nonce = message["command"], message["id"]
+        if command == "exit":
+            connection.send({"id": nonce, "result": {}})
+            return
+        connection.send({"id": nonce, **answer(session, command, message, fds)})
+
+
+def answer(session: Session, command: str, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    """Result or error of one command, as JSON."""
+    try:
+        if command not in COMMANDS:
+            raise Failure("runtime-error", f"unknown command {command!r}")
+        module = importlib.import_module(f".{COMMANDS[command]}", __package__)
+        message["fds"] = fds
+        return {"result": getattr(module, f"handle_{command}")(session, message)}
+    except Failure as failure:
+        return {"error": {"status": failure.status, "detail": str(failure.detail), "hint": failure.hint}}
+    except BaseException as error:  # noqa: BLE001  anything that untrusted code raises, SystemExit included, is an answer
+        from .failures import describe
+
+        return {"error": describe(error, session)}
+
+
+def main() -> None:
+    """Confine, connect, serve."""
+    plan = json.loads(sys.argv[1])
+    del sys.argv[1:]
+    confine.enter(plan["confine"])
+    faulthandler.enable(all_threads=False)
+    sys.path.extend(path for path in plan["path"] if path not in sys.path)
+    sys.dont_write_bytecode = True
+    scratch = Path(plan["scratch"])
+    os.chdir(scratch)
+    if "probe" in plan:
+        from .probe import report
+
+        sys.stdout.write(json.dumps(report(plan["probe"])))
+        return
+    import torch
+
+    torch.set_num_threads(plan["threads"])
+    from . import basics, candidate, failures, runner  # noqa: F401  before any untrusted code
+    from .session import Session
+
+    os.set_inheritable(plan["fd"], False)
+    cache = plan["trusted_cache"]
+    session = Session(
+        role=plan["role"],
+        scratch=scratch,
+        threads=plan["threads"],
+        trusted_cache=Path(cache) if cache else None,
+    )
+    with contextlib.suppress(Closed, ConnectionError):
+        serve(Connection(plan["fd"]), session)
+    os._exit(0)  # no teardown: threads and atexit hooks of a candidate have nothing more to say
+
+
+if __name__ == "__main__":
+    main()

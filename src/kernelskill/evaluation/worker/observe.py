@@ -1,0 +1,100 @@
+"""Which operators a call dispatches, and how long they take. Advisory: it labels, it never ranks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from .failures import describe
+from .protocol import Failure
+from .session import Session
+
+GLUE = frozenset(
+    """
+    alias as_strided broadcast_to chunk data detach detach_ diagonal empty empty_like empty_strided expand expand_as
+    flatten is_nonzero item lift_fresh local_scalar_dense movedim narrow new_empty new_empty_strided numpy_T permute
+    resize_ resolve_conj resolve_neg result_type reshape reshape_alias reshape_as select set_ slice split
+    split_with_sizes squeeze stride_ t tensor_split to transpose unbind unflatten unfold unsafe_split unsafe_view
+    unsqueeze view view_as view_as_complex view_as_real
+    """.split()  # noqa: SIM905
+)
+"""Operators that move no data; an inner copy or fill is seen under its own name."""
+COMPILED = "Torch-Compiled Region"
+REPEATS = 5
+
+
+def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any]:
+    """Watch bound calls.
+
+    Message: optional `index` (which bound call, default 0) and `repeats`.
+
+    Reply: `operators` [{"op": "aten::mm", "count": per call, "time_us": per call, self time}], slowest first, glue left
+    out; `call_us` (median, unwatched), `operators_us` (sum), `own_share_ratio` (1 - operators_us / watched time, None
+    when nothing could be watched), `compiled` (whether a torch.compile region ran).
+    """
+    repeats = message.get("repeats", REPEATS)
+    call = bound_call(session, message.get("index", 0))
+    plain = timed(call, repeats)
+    watched, rows, compiled = watch(call, repeats)
+    total = sum(row["time_us"] for row in rows)
+    return {
+        "operators": rows,
+        "call_us": statistics.median(plain),
+        "operators_us": total,
+        "own_share_ratio": max(0.0, 1.0 - total / watched) if watched > 0 else None,
+        "compiled": compiled,
+    }
+
+
+def bound_call(session: Session, index: int) -> Callable[[], Any]:
+    """A bound call as a function without arguments, whose errors are the candidate's.
+
+    Raises:
+        Failure: (the function) forward raised.
+    """
+    target, item = session.callable(), session.bound[index]
+
+    def call() -> Any:
+        try:
+            with torch.no_grad():
+                return target(*item.args, **item.kwargs)
+        except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included
+            told = describe(error, session)
+            raise Failure(told["status"], told["detail"], told["hint"]) from None
+
+    return call
+
+
+def timed(call: Callable[[], Any], repeats: int) -> list[float]:
+    """Microseconds of each of `repeats` calls, after one that is not counted."""
+    call()
+    times = []
+    for _ in range(repeats):
+        began = perf_counter()
+        call()
+        times.append(1e6 * (perf_counter() - began))
+    return times
+
+
+def watch(call: Callable[[], Any], repeats: int) -> tuple[float, list[dict[str, Any]], bool]:
+    """Watched microseconds per call, operators (self time per call), and whether compiled code ran."""
+    call()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        began = perf_counter()
+        for _ in range(repeats):
+            call()
+        watched = 1e6 * (perf_counter() - began) / repeats
+    rows: list[dict[str, Any]] = []
+    compiled = False
+    for entry in profile.key_averages():
+        compiled = compiled or entry.key.startswith(COMPILED)
+        space, _, name = entry.key.partition("::")
+        if space == "aten" and name.lstrip("_") not in GLUE:
+            time_us = entry.self_cpu_time_total / repeats
+            rows.append({"op": entry.key, "count": entry.count / repeats, "time_us": time_us})
+    rows.sort(key=lambda row: -row["time_us"])
+    return watched, rows, compiled

@@ -1,0 +1,48 @@
+"""Try to leave the sandbox, and say what did not work. Runs in place of a worker when the judge probes a machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+
+def report(plan: dict[str, Any]) -> dict[str, bool]:
+    """What holds: files_hidden, network_blocked, pids_hidden, no_capabilities.
+
+    Raises:
+        OSError: a worker could not even do its work here (torch unreadable, scratch not writable).
+    """
+    for name in plan["needed"]:
+        next(Path(name).iterdir()) if Path(name).is_dir() else Path(name).read_bytes()
+    Path("writable").write_text("yes", encoding="utf-8")
+    return {
+        "files_hidden": not _can_read(plan["secret"]),
+        "network_blocked": not _can_connect(plan["port"]),
+        "pids_hidden": str(Path("/proc/self/ns/pid").readlink()) != plan["pids"]
+        and Path("/proc/self").readlink().name == str(os.getpid()),
+        "no_capabilities": _effective_capabilities() == 0,
+    }
+
+
+def _can_read(path: str) -> bool:
+    try:
+        return bool(Path(path).read_bytes())
+    except OSError:
+        return False
+
+
+def _can_connect(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _effective_capabilities() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return -1

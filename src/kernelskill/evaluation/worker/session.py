@@ -1,0 +1,58 @@
+"""What a worker remembers between two commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .slots import SlotTable
+
+
+@dataclass
+class BoundCall:
+    """One call that is ready to run: arguments mapped from the input slots, places for the outputs."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: list[Any]
+    """The tensor leaves among the arguments, in order; read-only unless the slot was given writable."""
+    outputs: list[Any]
+    """One tensor view over the output slot per output leaf: row-major, of the output's dtype and shape."""
+
+
+@dataclass
+class Session:
+    """State of one worker. Handlers take it first: `handle_run(session, message) -> dict`."""
+
+    role: str
+    """"candidate", "reference", "eager", "compile", "null": for messages only, nothing is decided by it."""
+    scratch: Path
+    """Private writable folder; also the working directory, HOME and TMPDIR."""
+    threads: int
+    device: str = "cpu"
+    trusted_cache: Path | None = None
+    slots: SlotTable = field(default_factory=SlotTable)
+    model: Any = None
+    """nn.Module or function, set by `load_candidate` and `load_reference`; `run` calls it."""
+    module_name: str = ""
+    """Name in sys.modules of the source that `model` came from."""
+    candidate_files: tuple[str, ...] = ()
+    """Files whose frames may be shown in a traceback; empty shows all frames outside this folder."""
+    call: Callable[..., Any] | None = None
+    """What `run` calls; `model` if None (an arm may put its compiled callable here)."""
+    bound: list[BoundCall] = field(default_factory=list)
+    outputs_tree: Any = None
+    """Nesting that the outputs must have, as in `records.task`."""
+    outputs_spec: list[dict[str, Any]] = field(default_factory=list)
+    """TensorSpec JSON per output leaf."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Whatever one family of handlers keeps for itself, under its file's name."""
+
+    def callable(self) -> Callable[..., Any]:
+        """What `run` calls."""
+        target = self.call if self.call is not None else self.model
+        if target is None:
+            raise RuntimeError("nothing is loaded")
+        return target

@@ -1,0 +1,33 @@
+"""Global settings of torch that a candidate might turn; what turned is shown, and decides nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+SMALLEST = 5e-324
+
+
+def snapshot() -> dict[str, str]:
+    """Every watched setting, as text."""
+    return {
+        "num_threads": str(torch.get_num_threads()),
+        "default_dtype": str(torch.get_default_dtype()),
+        "grad_mode": str(torch.is_grad_enabled()),
+        "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "mkldnn": str(torch.backends.mkldnn.enabled),
+        "flush_denormal": str(float(torch.tensor(SMALLEST, dtype=torch.float64) * 1.0) == 0.0),
+    }
+
+
+def changes(before: dict[str, str]) -> list[str]:
+    """What is different now, one line each ("default_dtype: torch.float32 -> torch.float64")."""
+    now = snapshot()
+    return [f"{name}: {before[name]} -> {now[name]}" for name in before if before[name] != now[name]]
+
+
+def thread_count() -> int:
+    """Threads of this process."""
+    return sum(1 for _ in Path("/proc/self/task").iterdir())

@@ -1,0 +1,134 @@
+"""What this machine can do at best: measured once by a small program of ours, then read from the cache."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelskill.errors import WorkerError
+from kernelskill.records import Ceilings
+
+_FOLDER = Path(__file__).parent
+_SOURCE = _FOLDER / "machine.cpp"
+_SCRIPT = _FOLDER / "measure.py"
+_FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=512", "-fopenmp", "-shared", "-fPIC")
+_LIMIT_S = 120.0
+"""A machine that is this slow is not worth waiting for."""
+
+
+def load_ceilings(cache_dir: Path, threads: int) -> Ceilings:
+    """The ceilings of this processor with so many threads, from the cache or measured now (about 4 s).
+
+    Raises:
+        WorkerError: there is no C++ compiler, or the measuring program failed.
+    """
+    device = processor()
+    path = cache_dir / f"ceilings-{_key(device, threads)}.json"
+    try:
+        return Ceilings.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError):  # not measured yet, or the file was cut short
+        ceilings = measure_ceilings(device, threads)
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=cache_dir, delete=False, encoding="utf-8") as file:
+        file.write(ceilings.model_dump_json(indent=1))
+    Path(file.name).replace(path)
+    return ceilings
+
+
+def measure_ceilings(device: str, threads: int) -> Ceilings:
+    """Measure now, in a process with the environment of a judged worker.
+
+    Raises:
+        WorkerError: there is no C++ compiler, or the measuring program failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="kernelskill-") as folder:
+        library = Path(folder) / "machine.so"
+        compiler = shutil.which("g++")
+        if compiler is None:
+            raise WorkerError("measuring this machine needs a C++ compiler; install one: apt-get install g++")
+        _run([compiler, *_FLAGS, str(_SOURCE), "-o", str(library)], {**os.environ, "TMPDIR": folder})
+        told = _run(
+            [sys.executable, "-I", str(_SCRIPT), str(library), str(threads)], _environment(threads, folder)
+        )
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return Ceilings(
+        device=device,
+        threads=threads,
+        measured_on=today,
+        cache_bytes=private_cache_bytes(threads),
+        **json.loads(told),
+    )
+
+
+def processor() -> str:
+    """Model name of the processor, as the kernel tells it."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
+def private_cache_bytes(threads: int) -> int | None:
+    """Second-level cache behind that many threads together, bytes; None where the system doesn't tell."""
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, size = ((index / name).read_text(encoding="ascii").strip() for name in ("level", "size"))
+            sharers = _count((index / "shared_cpu_list").read_text(encoding="ascii").strip())
+        except OSError:
+            continue
+        if level == "2" and size.endswith("K"):
+            return int(size[:-1]) * 1024 * -(-threads // sharers)
+    return None
+
+
+def _count(processors: str) -> int:
+    """How many processors a list such as "0-3,8" names."""
+    ends = [part.partition("-") for part in processors.split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+
+
+def _environment(threads: int, folder: str) -> dict[str, str]:
+    """As a worker has it: threads sleep while they wait, and nothing else of the user's settings counts."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": "C.UTF-8",
+        "HOME": folder,
+        "TMPDIR": folder,
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
+
+
+def _key(device: str, threads: int) -> str:
+    """Another processor, thread count or measuring program is another entry of the cache."""
+    text = "\n".join(
+        [device, str(threads), _SOURCE.read_text(encoding="utf-8"), _SCRIPT.read_text(encoding="utf-8")]
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=_LIMIT_S
+        )
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["no message"])[-1]
+        name = Path(command[0]).name
+        raise WorkerError(
+            f"measuring this machine failed in {name} ({last}); see: kernelskill doctor"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise WorkerError(
+            f"measuring this machine took more than {_LIMIT_S:.0f} s; is it overloaded?"
+        ) from error
+    return done.stdout

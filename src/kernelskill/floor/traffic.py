@@ -1,0 +1,207 @@
+"""Bytes that must cross between a program and memory: inputs and state as far as they are read, results once."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kernelskill.records import Arg, Graph, Node, Ref, StateSpec, TensorSpec
+from kernelskill.records.operators import family, function
+
+_FEW_OF_MANY = frozenset(
+    {"index", "index_select", "embedding", "take", "take_along_dim", "masked_select", "triu", "tril", "nonzero",
+     "scatter", "index_put", "select_scatter", "slice_scatter", "diagonal_scatter"}
+)  # fmt: skip
+"""Operators that may read as little as one element of their first operand, depending on values."""
+_DISJOINT = frozenset({"split", "split_with_sizes", "unsafe_split", "unbind", "chunk"})
+
+
+class Traffic(NamedTuple):
+    """Distinct bytes."""
+
+    read: int
+    written: int
+
+    @property
+    def total(self) -> int:
+        """Footprint in bytes."""
+        return self.read + self.written
+
+
+def distinct(spec: TensorSpec) -> int:
+    """Elements of memory that a tensor occupies: an expanded axis counts once, gaps don't count."""
+    if spec.numel == 0:
+        return 0
+    spread = math.prod(size for size, step in zip(spec.shape, spec.stride, strict=True) if step)
+    return min(spread, spec.storage_elements)
+
+
+def nbytes(spec: TensorSpec) -> int:
+    """Bytes of memory that a tensor occupies."""
+    return distinct(spec) * spec.itemsize
+
+
+def layouts(graph: Graph) -> dict[Ref, TensorSpec]:
+    """Layout of every tensor value of a graph."""
+    specs = {Ref(node=value.name): value.spec for value in graph.inputs}
+    specs |= {Ref(node=value.name): value.spec for value in graph.state}
+    for node in graph.nodes:
+        for index, spec in enumerate(node.outputs):
+            if spec is not None:
+                specs[Ref(node=node.name, output=index)] = spec
+    return specs
+
+
+def node_traffic(node: Node, specs: dict[Ref, TensorSpec]) -> Traffic:
+    """What one node reads and writes if it runs alone; nothing for a view."""
+    if family(node.op) in {"view", "check"}:
+        return Traffic(0, 0)
+    read = sum(nbytes(specs[ref]) for ref in dict.fromkeys(node.refs()) if ref in specs)
+    return Traffic(read, sum(nbytes(spec) for spec in node.outputs if spec is not None))
+
+
+def graph_traffic(graph: Graph, state: Iterable[StateSpec] = ()) -> Traffic:
+    """The least traffic of a graph without dead nodes; `state` tells which parameters are tied."""
+    reader = _Reader(graph)
+    tied = {item.path: item.tied_to for item in state if item.tied_to}
+    owners: dict[str, int] = defaultdict(int)
+    for item in graph.state:
+        owner = tied.get(item.path, item.path)
+        owners[owner] = max(owners[owner], reader.elements(Ref(node=item.name)) * item.spec.itemsize)
+    inputs = sum(reader.elements(Ref(node=item.name)) * item.spec.itemsize for item in graph.inputs)
+    return Traffic(inputs + sum(owners.values()), reader.written())
+
+
+class _Reader:
+    """Lower bounds of what is read of each value."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.specs = layouts(graph)
+        self.nodes = {node.name: node for node in graph.nodes}
+        self.users: dict[Ref, list[Node]] = defaultdict(list)
+        for node in graph.nodes:
+            for ref in dict.fromkeys(node.refs()):
+                self.users[ref].append(node)
+        self.known: dict[Ref, int] = {}
+
+    def elements(self, ref: Ref) -> int:
+        """Elements of a value that are read at least: the largest use, or the union of its slices."""
+        if ref not in self.known:
+            spec = self.specs[ref]
+            uses = [self._use(node, ref) for node in self.users[ref]]
+            self.known[ref] = min(distinct(spec), max([*uses, self._slices(ref, spec)], default=0))
+        return self.known[ref]
+
+    def written(self) -> int:
+        """Bytes of outputs and new buffer values; an output that is an input or a view of one is not written."""
+        owned: dict[Ref, int] = defaultdict(int)
+        results = [item for item in self.graph.outputs if isinstance(item, Ref)]
+        for ref in dict.fromkeys((*results, *self.graph.updates.values())):
+            owner = self._owner(ref)
+            if ref in self.specs and owner.node in self.nodes:
+                owned[owner] += nbytes(self.specs[ref])
+        return sum(min(size, nbytes(self.specs[owner])) for owner, size in owned.items())
+
+    def _owner(self, ref: Ref) -> Ref:
+        node = self.nodes.get(ref.node)
+        while node is not None and family(node.op) == "view" and node.args and isinstance(node.args[0], Ref):
+            ref = node.args[0]
+            node = self.nodes.get(ref.node)
+        return ref
+
+    def _use(self, node: Node, ref: Ref) -> int:
+        """Elements of a value that one node reads at least."""
+        spec, kind, first = self.specs[ref], family(node.op), node.args[0] if node.args else None
+        if kind == "view":
+            parts = [
+                self.elements(Ref(node=node.name, output=index))
+                for index, out in enumerate(node.outputs)
+                if out
+            ]
+            return sum(parts) if function(node.op) in _DISJOINT else max(parts, default=0)
+        if kind in {"creation", "check"}:
+            return 0
+        if first == ref and function(node.op) in _FEW_OF_MANY:
+            return 1
+        out = node.outputs[0] if node.outputs else None
+        if first != ref or out is None:
+            return distinct(spec)
+        if function(node.op) == "gather":
+            return out.numel // max(out.shape[_axis(node, 1, len(out.shape))], 1) if out.shape else 1
+        if function(node.op).startswith("nll_loss"):
+            return spec.numel // spec.shape[1 if len(spec.shape) > 1 else 0]
+        if kind == "conv" or (kind == "pool" and "adaptive" not in node.op and "fractional" not in node.op):
+            return self._windows(node, spec, out)
+        return min(distinct(spec), out.numel) if kind == "copy" else distinct(spec)
+
+    def _windows(self, node: Node, x: TensorSpec, out: TensorSpec) -> int:
+        """Elements under at least one window, when windows are further apart than they are wide."""
+        kernel: Sequence[int]
+        if family(node.op) == "conv":
+            weight = self.specs[node.args[1]] if isinstance(node.args[1], Ref) else None
+            kernel = weight.shape[2:] if weight else ()
+            if "transpose" in node.op or (len(node.args) > 6 and node.args[6]):
+                return distinct(x)
+        else:
+            given = node.args[1] if len(node.args) > 1 else node.kwargs.get("kernel_size", 1)
+            kernel = _integers(given)
+        dims = len(out.shape) - (2 if family(node.op) == "conv" else len(out.shape) - len(kernel))
+        if not kernel or len(kernel) not in {1, dims}:
+            return 1
+        kernel = tuple(kernel) * dims if len(kernel) == 1 else tuple(kernel)
+        spatial = math.prod(
+            min(size, count * taps)
+            for size, count, taps in zip(x.shape[-dims:], out.shape[-dims:], kernel, strict=True)
+        )
+        return min(distinct(x), math.prod(x.shape[:-dims]) * spatial)
+
+    def _slices(self, ref: Ref, spec: TensorSpec) -> int:
+        """Elements in the union of the slices that are read whole, along the best axis."""
+        spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for node in self.users[ref]:
+            if function(node.op) not in {"slice", "select"} or not spec.shape or not node.outputs[0]:
+                continue
+            if self.elements(Ref(node=node.name)) < distinct(node.outputs[0]):
+                continue
+            axis = _axis(node, 1, len(spec.shape))
+            span = _span(node, spec.shape[axis])
+            if span:
+                spans[axis].append(span)
+        return max(
+            (_covered(found) * (spec.numel // max(spec.shape[axis], 1)) for axis, found in spans.items()),
+            default=0,
+        )
+
+
+def _span(node: Node, size: int) -> tuple[int, int] | None:
+    """Begin and end along the axis; None for a slice with gaps or a bound that is not a number."""
+    if function(node.op) == "select":
+        index = node.args[2]
+        return ((index % size, index % size + 1)) if isinstance(index, int) and size else None
+    bounds = [node.args[k] if len(node.args) > k else default for k, default in ((2, 0), (3, size), (4, 1))]
+    begin, end = (size if bound is None and k else bound or 0 for k, bound in enumerate(bounds[:2]))
+    if bounds[2] != 1 or not isinstance(begin, int) or not isinstance(end, int):
+        return None
+    begin, end = (max(0, min(size, bound + size if bound < 0 else bound)) for bound in (begin, end))
+    return (begin, end) if begin < end else None
+
+
+def _covered(spans: list[tuple[int, int]]) -> int:
+    """Length of a union of intervals."""
+    length, reached = 0, 0
+    for begin, end in sorted(spans):
+        length += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return length
+
+
+def _axis(node: Node, index: int, rank: int) -> int:
+    value = node.args[index] if len(node.args) > index else node.kwargs.get("dim", 0)
+    return value % max(rank, 1) if isinstance(value, int) else 0
+
+
+def _integers(value: Arg) -> tuple[int, ...]:
+    return tuple(item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, int))

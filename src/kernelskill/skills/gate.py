@@ -1,0 +1,184 @@
+"""The gate: facts -> headroom, ranked bottlenecks, and for every skill and subject whether it may be tried, and why.
+
+Deterministic, and free of opinion: what is missing is unknown, and unknown never admits. Checks run in the order of
+`_checks`; the first that fails is the reason for a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kernelskill.records import Fact, Facts, GateDecision
+from kernelskill.records.operators import family
+from kernelskill.skills.bottlenecks import AT_FLOOR, Bottleneck, Headroom, find_bottlenecks, headroom
+from kernelskill.skills.card import Card
+from kernelskill.skills.expression import Answer, Condition, FactIndex
+
+STOP = "stop-at-floor"
+COMPILE = "library-compile"
+SMALL_SHARE = 0.05
+"""A micro edit of a kernel below this share of a call cannot gain more than 5 %, within noise of nothing."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A refusal that holds whatever a card says."""
+
+    condition: str
+    concerns: Callable[[Card], bool]
+    why: str
+    required: bool = False
+    """True: refused unless the condition holds. False: refused if it holds."""
+
+
+RULES = (
+    Rule(
+        f"floor_share_ratio >= {AT_FLOOR}",
+        lambda card: card.id != STOP,
+        "the floor is reached, nothing is left to gain",
+    ),
+    Rule(
+        "wrapper == 'compile'", lambda card: card.id == COMPILE, "the base is already the compiled reference"
+    ),
+    Rule(
+        "wrapper == 'compile'",
+        lambda card: card.kind != "knowledge" and card.id != COMPILE,
+        "the base runs the compiled reference, so an edit of the program would not be executed",
+    ),
+    Rule(
+        f"share_ratio >= {SMALL_SHARE}",
+        lambda card: card.kind == "micro" and card.subject != "program",
+        "a micro edit needs a measured share of the call worth improving",
+        required=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the gate sees of one base."""
+
+    index: FactIndex
+    kernels: tuple[str, ...]
+    operators: tuple[str, ...]
+    headroom: Headroom
+    bottlenecks: tuple[Bottleneck, ...]
+
+    def subjects(self, kind: str) -> tuple[str, ...]:
+        """Subjects that a card of that subject kind is asked about."""
+        return {"program": ("",), "kernel": self.kernels, "operator": self.operators}[kind]
+
+    def relieved(self, card: Card, subject: str) -> tuple[str, ...]:
+        """Bottlenecks of the card that were found there or on the whole program, heaviest first.
+
+        For a card about the program, those of any kernel count.
+        """
+        return tuple(
+            item.name
+            for item in self.bottlenecks
+            if item.name in card.bottlenecks
+            and (card.subject == "program" or subject in item.subjects or "" in item.subjects)
+        )
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Outcome of one check."""
+
+    passed: bool
+    reason: str
+    facts: tuple[Fact, ...] = ()
+
+
+def assess(facts: Facts) -> Situation:
+    """Headroom and bottlenecks of one base."""
+    index = FactIndex(facts)
+    subjects = facts.subjects()
+    kernels = tuple(name for name in subjects if index.has("kernel_kind", name))
+    operators = tuple(name for name in subjects if index.has("op", name) and name not in kernels)
+    return Situation(index, kernels, operators, headroom(index), find_bottlenecks(index, kernels, operators))
+
+
+def decide(card: Card, situation: Situation) -> tuple[GateDecision, ...]:
+    """One decision per subject of the card's kind; a refusal for the program where there is no such subject."""
+    subjects = situation.subjects(card.subject)
+    if not subjects:
+        return (
+            _decision(card, "", _Check(False, f"the program has no {card.subject} with facts of its own")),
+        )
+    return tuple(_decide_for(card, subject, situation) for subject in subjects)
+
+
+def _decide_for(card: Card, subject: str, situation: Situation) -> GateDecision:
+    for check in _checks(card, subject, situation):
+        if not check.passed:
+            return _decision(card, subject, check)
+    answer = card.condition.ask(situation.index, subject)
+    relieved = ", ".join(situation.relieved(card, subject))
+    check = _Check(bool(answer.value), answer.reason, answer.facts)
+    if answer.value:
+        check = _Check(True, f"{answer.reason}; relieves {relieved}", answer.facts)
+    return _decision(card, subject, check)
+
+
+def _checks(card: Card, subject: str, situation: Situation) -> Iterator[_Check]:
+    index = situation.index
+    for rule in RULES:
+        if rule.concerns(card):
+            answer = _asked(rule.condition, "rule of the gate").ask(index, subject)
+            refused = answer.value is not True if rule.required else answer.value is True
+            yield _Check(not refused, f"{rule.why}: {answer.reason}", answer.facts)
+    yield _from(_listed("target", card.targets).ask(index, subject))
+    share = index.find("floor_share_ratio", "")
+    yield _Check(
+        situation.headroom in card.tiers,
+        f"headroom is {situation.headroom}; worth a try at {', '.join(card.tiers)}",
+        () if share is None else (share,),
+    )
+    if card.structures:
+        yield _structure(card, subject, index)
+    if not situation.relieved(card, subject):
+        yield _Check(False, f"none of its bottlenecks was found: {', '.join(card.bottlenecks)}")
+
+
+def _structure(card: Card, subject: str, index: FactIndex) -> _Check:
+    """Whether the subject is of a kind that the card works on."""
+    if card.subject == "kernel":
+        return _from(_listed("kernel_kind", card.structures).ask(index, subject))
+    if card.subject == "program":
+        text = " or ".join(f"count_{name} >= 1" for name in card.structures)
+        return _from(_asked(text, "structures").ask(index, subject))
+    op = index.find("op", subject)
+    kind = family(str(op.value)) if op else "unknown"
+    return _Check(
+        kind in card.structures,
+        f"{subject} is {kind}, not {' or '.join(card.structures)}",
+        (op,) if op else (),
+    )
+
+
+def _from(answer: Answer) -> _Check:
+    return _Check(answer.value is True, answer.reason, answer.facts)
+
+
+def _listed(name: str, values: Sequence[str]) -> Condition:
+    listed = ", ".join(repr(value) for value in values)
+    return _asked(f"{name} in ({listed},)", f"{name} of a card")
+
+
+@lru_cache(maxsize=1024)
+def _asked(text: str, where: str) -> Condition:
+    return Condition(text, where)
+
+
+def _decision(card: Card, subject: str, check: _Check) -> GateDecision:
+    return GateDecision(
+        skill=card.id,
+        subject=subject,
+        admitted=check.passed,
+        reason=check.reason,
+        facts={fact.name: fact.value for fact in check.facts},
+        measured=any(fact.origin == "measured" for fact in check.facts),
+    )

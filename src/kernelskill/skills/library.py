@@ -1,0 +1,247 @@
+"""Long-term memory as one object: cards and recipes from folders, the gate, and evidence."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from kernelskill.errors import KernelSkillError, ProgramError, SkillError
+from kernelskill.records import Attempt, Edit, Facts, GateDecision, Json, Retrieval
+from kernelskill.skills.card import CARD, Card, read_card
+from kernelskill.skills.evidence import NEWEST, EvidenceStore
+from kernelskill.skills.experience import Evidence, context_of, evidence_of
+from kernelskill.skills.gate import Situation, assess, decide
+from kernelskill.skills.ranking import Estimate, estimate, of_program
+
+if TYPE_CHECKING:
+    from kernelskill.program.program import Program
+
+BUNDLED = Path(__file__).parent / "library"
+"""Skills that come with the program."""
+
+_log = logging.getLogger(__name__)
+
+
+def find_cards(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """SKILL.md files of skill folders, or of folders that hold skill folders, in order of name.
+
+    Raises:
+        SkillError: a folder is missing, or holds no skill.
+    """
+    found: list[Path] = []
+    for folder in folders:
+        here = [folder / CARD] if (folder / CARD).is_file() else sorted(folder.glob(f"*/{CARD}"))
+        if not here:
+            state = "holds no skill (<skill>/SKILL.md)" if folder.is_dir() else "does not exist"
+            raise SkillError(f"skill folder {folder}: {state}")
+        found += here
+    return tuple(dict.fromkeys(found))
+
+
+def read_cards(folders: Sequence[Path]) -> tuple[Card, ...]:
+    """All cards of the folders.
+
+    Raises:
+        SkillError: a card breaks a rule, an id is given twice, or a conflict names no skill.
+    """
+    cards: dict[str, Card] = {}
+    for path in find_cards(folders):
+        card = read_card(path)
+        if card.id in cards:
+            raise SkillError(f"{path}: id: {card.id!r}: already the id of {cards[card.id].path}")
+        cards[card.id] = card
+    for card in cards.values():
+        for other in card.conflicts:
+            if other not in cards:
+                raise SkillError(f"{card.path}: conflicts: {other!r}: no skill has this id")
+    return tuple(cards.values())
+
+
+class ExpertLibrary:
+    """The expert's skills. Implements `protocols.SkillLibrary`.
+
+    `device` names the machine in evidence; without a store nothing is learnt and priors alone rank.
+    """
+
+    def __init__(self, store: EvidenceStore | None, extra: Sequence[Path] = (), device: str = "") -> None:
+        self.store = store
+        self.device = device
+        self._cards = {card.id: card for card in read_cards((BUNDLED, *extra))}
+        self._recipes: dict[str, ModuleType] = {}
+
+    def cards(self) -> tuple[Card, ...]:
+        """All cards, in order of reading."""
+        return tuple(self._cards.values())
+
+    def card(self, skill: str) -> Card:
+        """One card by id.
+
+        Raises:
+            SkillError: no such skill.
+        """
+        if skill not in self._cards:
+            raise SkillError(f"no skill {skill!r}; known: {', '.join(sorted(self._cards))}")
+        return self._cards[skill]
+
+    def retrieve(self, facts: Facts) -> Retrieval:
+        """Gate, then order: admitted ones by expected gain, best first, then refusals by skill and subject."""
+        situation = assess(facts)
+        return Retrieval(
+            headroom=situation.headroom,
+            bottlenecks=tuple(item.name for item in situation.bottlenecks),
+            decisions=self._decisions(self.cards(), situation),
+        )
+
+    def estimate(self, skill: str, subject: str, facts: Facts) -> Estimate:
+        """What is expected of a skill on one subject of a base, by prior and evidence."""
+        rows = self.store.rows(skill, NEWEST) if self.store else ()
+        return self._estimate(self.card(skill), subject, assess(facts), rows)
+
+    def propose(self, skill: str, program: Json, facts: Facts) -> Sequence[Edit]:
+        """Edits that a skill offers, best site first; [] for knowledge and where it has no site.
+
+        Edits of kernels that the gate refuses, and of sites shaped by a conflicting skill, are left out. A recipe that
+        breaks on a program offers nothing there: a plug-in's fault must not end a run. It is logged.
+        """
+        card = self.card(skill)
+        recipe = self._recipe(card)
+        if recipe is None:
+            return []
+        parsed = _parse(program)
+        try:
+            edits = [Edit.model_validate(edit) for edit in recipe.propose(parsed, facts)]
+        except Exception:  # a recipe is a plug-in: its fault costs its own turn, not the run
+            _log.exception("skill %s: propose failed in %s", skill, card.recipe)
+            return []
+        edits = [edit for edit in edits if edit.skill == skill and not self._conflict(card, parsed, edit)]
+        if card.subject == "program":
+            return edits
+        order = [item.subject for item in self._decisions([card], assess(facts)) if item.admitted]
+        allowed = [edit for edit in edits if set(_sites(edit)) <= set(order)]
+        return sorted(allowed, key=lambda edit: min(order.index(site) for site in _sites(edit)))
+
+    def apply(self, program: Json, edit: Edit) -> Json:
+        """The program after an edit, with the skill in its lineage.
+
+        Raises:
+            ProgramError: the edit does not fit the program.
+        """
+        card = self.card(edit.skill)
+        recipe = self._recipe(card)
+        if recipe is None:
+            raise ProgramError(f"skill {card.id} is knowledge, it has no recipe to apply")
+        before = _parse(program)
+        try:
+            after: Program = recipe.apply(before, edit)
+        except KernelSkillError:
+            raise
+        except Exception as error:  # a recipe is a plug-in: its fault costs one attempt, not the run
+            raise ProgramError(
+                f"skill {card.id}: {edit.action} at {edit.site} failed in {card.recipe}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if len(after.skills) == len(before.skills):
+            after = after.with_skill(card.id)
+        return after.model_dump(mode="json")
+
+    def remember(self, attempt: Attempt, facts: Facts, context: Json) -> None:
+        """Add the row of one judged attempt; `context` is `{"run": id, "task": id}`. Idempotent.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        if self.store is None:
+            return
+        row = evidence_of(attempt, facts, self.device, context)
+        if row is not None:
+            self.store.add(row)
+
+    def _decisions(self, cards: Sequence[Card], situation: Situation) -> tuple[GateDecision, ...]:
+        """Decisions on some cards, best first."""
+        scored = []
+        for card in cards:
+            rows = self.store.rows(card.id, NEWEST) if self.store else ()
+            scored += [self._scored(card, item, situation, rows) for item in decide(card, situation)]
+        scored.sort(key=lambda item: (-item[0], item[1].skill, item[1].subject))
+        return tuple(decision for _, decision in scored)
+
+    def _scored(
+        self, card: Card, decision: GateDecision, situation: Situation, rows: Sequence[Evidence]
+    ) -> tuple[float, GateDecision]:
+        """Score and decision; refusals sort behind everything. Evidence may still refuse what the gate admits."""
+        if not decision.admitted:
+            return float("-inf"), decision
+        found = self._estimate(card, decision.subject, situation, rows)
+        if found.suspended:
+            refusal = {"admitted": False, "reason": found.suspended, "measured": True}
+            return float("-inf"), decision.model_copy(update=refusal)
+        tries = f"{found.verified} verified, {found.rejected} rejected" if rows else "no evidence yet"
+        reason = f"{decision.reason}; expected {found.expected_speedup:.3g}x ({tries})"
+        update = {"reason": reason, "expected_speedup": found.expected_speedup}
+        return found.score, decision.model_copy(update=update)
+
+    def _estimate(self, card: Card, subject: str, situation: Situation, rows: Sequence[Evidence]) -> Estimate:
+        share = situation.index.find("share_ratio", subject) if subject else None
+        part = float(share.value) if share and isinstance(share.value, int | float) else None
+        prior = of_program(card.expected_gain.prior_log_speedup, part)
+        return estimate(prior, rows, context_of(situation, subject, self.device))
+
+    def _conflict(self, card: Card, program: Program, edit: Edit) -> bool:
+        """Whether a skill that excludes this one has shaped the site (or, for a program, anything)."""
+        excluded = set(card.conflicts) | {
+            other.id for other in self._cards.values() if card.id in other.conflicts
+        }
+        kernels = {kernel.name: kernel.skills for kernel in program.kernels}
+        shaped = [skill for site in _sites(edit) for skill in kernels.get(site, ())]
+        if not any(site in kernels for site in _sites(edit)):
+            shaped = list(program.skills)
+        return bool(excluded & set(shaped))
+
+    def _recipe(self, card: Card) -> ModuleType | None:
+        path = card.recipe
+        if path is None:
+            return None
+        if card.id not in self._recipes:
+            self._recipes[card.id] = load_recipe(path)
+        return self._recipes[card.id]
+
+
+def load_recipe(path: Path) -> ModuleType:
+    """Import a recipe by its path.
+
+    Raises:
+        SkillError: it cannot be imported, or has no `propose` or `apply`.
+    """
+    spec = importlib.util.spec_from_file_location(f"kernelskill_recipe_{path.parent.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # anything may go wrong in a plug-in; the message says which and where
+        raise SkillError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
+    for name in ("propose", "apply"):
+        if not callable(getattr(module, name, None)):
+            raise SkillError(f"{path}: {name}: must be a function of the recipe")
+    return module
+
+
+def _parse(program: Json) -> Program:
+    from kernelskill.program.program import Program
+
+    try:
+        return Program.model_validate(program)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ProgramError(f"not a program: {where}: {first['msg']}") from error
+
+
+def _sites(edit: Edit) -> list[str]:
+    return [site.strip() for site in edit.site.split(",") if site.strip()]
