@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernelskill.errors import ProgramError
 from kernelskill.floor.ceilings import load_ceilings
 from kernelskill.floor.ops import Call, Work, is_transcendental, work
-from kernelskill.floor.traffic import Traffic, graph_traffic, layouts, nbytes, node_traffic
+from kernelskill.floor.traffic import Traffic, graph_traffic, layouts, nbytes, node_traffic, used_values
 from kernelskill.program.rewrite import remove_dead, simplify
 from kernelskill.records import Baselines, Ceilings, Floor, Graph, Node, Ref, TensorSpec, Workload
 from kernelskill.records.operators import family
@@ -63,9 +63,10 @@ def floor_of(workload: Workload, ceilings: Ceilings) -> Floor:
     graph = minimal(workload.graph)
     specs = layouts(graph)
     works = node_works(graph, specs)
+    used = used_values(graph)
     per_node = {}
     for node in graph.nodes:
-        moved = node_traffic(node, specs)
+        moved = node_traffic(node, specs, used)
         if moved.total:
             scaled = _at_float32_rate(node, works[node.name], specs)
             alone = max(ceilings.traffic_us(moved.read, moved.written) / 1e3, _compute_ms(scaled, ceilings))
@@ -86,11 +87,11 @@ def minimal(graph: Graph) -> Graph:
 
 def node_works(graph: Graph, specs: dict[Ref, TensorSpec]) -> dict[str, Work]:
     """Arithmetic of each node. A transcendental of a transcendental (log of 1 + exp) counts as one evaluation."""
-    nodes = {node.name: node for node in graph.nodes}
+    origins = _origins(graph, specs)
     works = {}
     for node in graph.nodes:
         done = work(Call(node, tuple(specs[ref] for ref in node.refs() if ref in specs)))
-        if done.transcendentals and is_transcendental(node) and _composed(node, nodes, specs):
+        if done.transcendentals and is_transcendental(node) and _composed(node, origins):
             done = Work(done.flops, 0.0)
         works[node.name] = done
     return works
@@ -173,16 +174,33 @@ def _sum(works: Iterable[Work]) -> Work:
     return Work(flops, transcendentals)
 
 
-def _composed(node: Node, nodes: dict[str, Node], specs: dict[Ref, TensorSpec]) -> bool:
+class _Univariate(NamedTuple):
+    """What an elementwise value is made of."""
+
+    roots: frozenset[Ref]
+    evaluates: bool
+    """Whether a transcendental was evaluated on the way."""
+
+
+def _origins(graph: Graph, specs: dict[Ref, TensorSpec]) -> dict[Ref, _Univariate]:
+    """For each elementwise value: the values that it is computed from element by element."""
+    found: dict[Ref, _Univariate] = {}
+    for node in graph.nodes:
+        if family(node.op) != "elementwise":
+            continue
+        parts = [
+            found.get(ref, _Univariate(frozenset({ref}), False))
+            for ref in node.refs()
+            if specs[ref].numel > 1
+        ]
+        roots = frozenset().union(*(part.roots for part in parts))
+        evaluates = is_transcendental(node) or any(part.evaluates for part in parts)
+        found[Ref(node=node.name)] = _Univariate(roots, evaluates)
+    return found
+
+
+def _composed(node: Node, origins: dict[Ref, _Univariate]) -> bool:
     """Whether the argument is itself a function of one value that evaluates a transcendental."""
-    seen: Node | None = node
-    while seen is not None:
-        tensors = list(dict.fromkeys(ref for ref in seen.refs() if specs[ref].numel > 1))
-        if len(tensors) != 1:
-            return False
-        seen = nodes.get(tensors[0].node)
-        if seen is None or family(seen.op) != "elementwise":
-            return False
-        if is_transcendental(seen):
-            return True
-    return False
+    whole = origins[Ref(node=node.name)]
+    arguments = (origins.get(ref) for ref in node.refs())
+    return len(whole.roots) == 1 and any(part.evaluates for part in arguments if part)

@@ -54,12 +54,20 @@ def layouts(graph: Graph) -> dict[Ref, TensorSpec]:
     return specs
 
 
-def node_traffic(node: Node, specs: dict[Ref, TensorSpec]) -> Traffic:
-    """What one node reads and writes if it runs alone; nothing for a view."""
+def used_values(graph: Graph) -> frozenset[Ref]:
+    """Values that a node, an output or a buffer update uses."""
+    used = {ref for node in graph.nodes for ref in node.refs()}
+    used |= {item for item in graph.outputs if isinstance(item, Ref)}
+    return frozenset(used | set(graph.updates.values()))
+
+
+def node_traffic(node: Node, specs: dict[Ref, TensorSpec], used: frozenset[Ref]) -> Traffic:
+    """What one node reads, and writes of used results, if it runs alone; nothing for a view."""
     if family(node.op) in {"view", "check"}:
         return Traffic(0, 0)
     read = sum(nbytes(specs[ref]) for ref in dict.fromkeys(node.refs()) if ref in specs)
-    return Traffic(read, sum(nbytes(spec) for spec in node.outputs if spec is not None))
+    results = (Ref(node=node.name, output=index) for index in range(len(node.outputs)))
+    return Traffic(read, sum(nbytes(specs[ref]) for ref in results if ref in specs and ref in used))
 
 
 def graph_traffic(graph: Graph, state: Iterable[StateSpec] = ()) -> Traffic:

@@ -166,7 +166,7 @@ def _split(path: Path, text: str) -> tuple[dict[str, Any], str]:
 def _explain(path: Path, error: ValidationError) -> str:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"]) or "front matter"
-    value = "" if first["type"] == "missing" or not first["loc"] else f"{str(first['input'])[:80]!r}: "
+    value = "" if first["type"] == "missing" or not first["loc"] else f"{repr(first['input'])[:80]}: "
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{path}: {field}: {value}{first['msg'].removeprefix('Value error, ')}{more}"
 
@@ -182,7 +182,7 @@ class _UniqueKeys(yaml.SafeLoader):
     """Safe YAML in which a repeated key is an error, not the last one that wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", node.start_mark)

@@ -126,7 +126,7 @@ class Expression:
             root = ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
             raise SkillError(
-                f"{self.where}, column {error.offset or 1}: {error.msg} (in: {self.text})"
+                f"{self.where}, column {error.offset or len(self.text) + 1}: {error.msg} (in: {self.text})"
             ) from error
         except (ValueError, RecursionError, MemoryError) as error:
             raise SkillError(f"{self.where}: cannot be parsed: {error}") from error

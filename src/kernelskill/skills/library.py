@@ -116,7 +116,7 @@ class ExpertLibrary:
         parsed = _parse(program)
         try:
             edits = [Edit.model_validate(edit) for edit in recipe.propose(parsed, facts)]
-        except Exception:  # a recipe is a plug-in: its fault costs its own turn, not the run
+        except Exception:  # noqa: BLE001 - a recipe is a plug-in: its fault costs its turn, not the run
             _log.exception("skill %s: propose failed in %s", skill, card.recipe)
             return []
         edits = [edit for edit in edits if edit.skill == skill and not self._conflict(card, parsed, edit)]

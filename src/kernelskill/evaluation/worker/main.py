@@ -35,7 +35,7 @@ COMMANDS = {
     "drop": "basics",
     "load_candidate": "candidate",
     "load_reference": "reference",
-    "describe": "capture",
+    "describe": "examine",
     "inputs": "inputs",
     "state": "state",
     "bind": "runner",

@@ -1,0 +1,6 @@
+"""Where the time of a candidate goes."""
+
+from kernelskill.profiling.profiler import CpuProfiler
+from kernelskill.profiling.static import read_machine_code
+
+__all__ = ["CpuProfiler", "read_machine_code"]

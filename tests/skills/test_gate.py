@@ -1,0 +1,177 @@
+"""Facts in, admissions and refusals out, each with its reason."""
+
+import pytest
+from skill_examples import KERNEL, PROGRAM, facts_of
+
+from kernelskill.skills import ExpertLibrary, explain
+from kernelskill.skills.bottlenecks import find_bottlenecks, headroom
+from kernelskill.skills.expression import FactIndex
+from kernelskill.skills.gate import assess
+
+LIBRARY = ExpertLibrary(None, device="test machine")
+MICRO = {card.id for card in LIBRARY.cards() if card.kind == "micro"}
+
+
+def decision(facts, skill, subject=""):
+    found = [
+        item for item in LIBRARY.retrieve(facts).decisions if (item.skill, item.subject) == (skill, subject)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "tier"), [(0.1, "high"), (0.6, "medium"), (0.85, "medium"), (0.9, "low"), (None, "unknown")]
+)
+def test_headroom(share, tier):
+    assert headroom(FactIndex(facts_of({"floor_share_ratio": share}))) == tier
+
+
+def test_bottlenecks_are_ranked_by_the_share_they_sit_on():
+    kernels = {
+        "a": {**KERNEL, "share_ratio": 0.3, "kernel_bound": "compute"},
+        "b": {**KERNEL, "share_ratio": 0.25, "kernel_bound": "memory"},
+        "c": {**KERNEL, "share_ratio": 0.25, "kernel_bound": "memory"},
+        "d": {**KERNEL, "share_ratio": None, "kernel_bound": "latency"},
+    }
+    index = FactIndex(facts_of({"overhead_share_ratio": 0.2}, **kernels))
+    found = find_bottlenecks(index, tuple(kernels), ())
+    assert [item.name for item in found] == ["memory-bandwidth", "compute", "launch-overhead", "latency"]
+    assert found[0].weight == pytest.approx(0.5)
+    assert found[0].subjects == ("b", "c")
+    assert found[-1].weight == 0.0, "matched, though its weight is not known"
+
+
+def test_several_bottlenecks_of_one_base_admit_skills_for_each():
+    facts = facts_of(
+        PROGRAM,
+        hot={**KERNEL, "share_ratio": 0.6},
+        slow={**KERNEL, "share_ratio": 0.3, "kernel_bound": "compute", "vector_bits_used": 256},
+    )
+    assert decision(facts, "stream-stores", "hot").admitted
+    assert not decision(facts, "stream-stores", "slow").admitted
+    assert decision(facts, "widen-vectors", "slow").admitted
+    assert decision(facts, "merge-kernels").admitted
+
+
+def test_a_decision_carries_condition_values_and_whether_it_was_measured():
+    found = decision(facts_of(PROGRAM, k=KERNEL), "stream-stores", "k")
+    assert found.admitted
+    assert found.measured
+    assert found.facts == {"kernel_bound": "memory", "in_cache": False, "schedule_nontemporal": False}
+    assert "kernel_bound == 'memory' (kernel_bound=memory measured)" in found.reason
+    assert "relieves memory-bandwidth" in found.reason
+    refused = decision(facts_of({**PROGRAM, "in_cache": True}, k=KERNEL), "stream-stores", "k")
+    assert not refused.admitted
+    assert refused.reason == "fails: not in_cache (in_cache=True parsed)"
+    assert refused.expected_speedup is None
+
+
+@pytest.mark.parametrize("name", ["kernel_bound", "schedule_nontemporal", "share_ratio", "kernel_kind"])
+def test_a_missing_fact_refuses(name):
+    found = decision(facts_of(PROGRAM, k={**KERNEL, name: None}), "stream-stores", "k")
+    assert not found.admitted
+    without = facts_of(PROGRAM, k={key: value for key, value in KERNEL.items() if key != name})
+    if name != "kernel_kind":  # without it the subject is not known to be a kernel at all
+        assert not decision(without, "stream-stores", "k").admitted
+
+
+ADMITTING = {
+    "tune-threads": {"parallel_efficiency_ratio": 0.4},
+    "widen-vectors": {"vector_bits_used": 256, "kernel_bound": "compute"},
+    "unroll-accumulate": {"kernel_kind": "reduce", "kernel_bound": "latency"},
+    "block-inner": {"kernel_kind": "strided", "bandwidth_share_ratio": 0.3},
+    "stream-stores": {},
+    "split-rows": {"kernel_kind": "reduce", "rows": 1, "parallel_efficiency_ratio": 0.5},
+    "cheaper-math": {"kernel_bound": "compute", "exp_share_ratio": 0.7},
+}
+
+
+@pytest.mark.parametrize("skill", sorted(ADMITTING))
+def test_each_micro_skill_is_admitted_by_its_facts_and_by_measured_ones_only(skill):
+    kernel = {**KERNEL, **ADMITTING[skill]}
+    found = decision(facts_of(PROGRAM, k=kernel), skill, "k")
+    assert found.admitted, found.reason
+    assert found.measured
+    for name in found.facts:
+        assert not decision(facts_of({**PROGRAM, name: None}, k={**kernel, name: None}), skill, "k").admitted
+    assert not decision(facts_of(PROGRAM, k=KERNEL), skill, "k").admitted or not ADMITTING[skill]
+
+
+def test_small_kernels_are_left_alone():
+    found = decision(facts_of(PROGRAM, k={**KERNEL, "share_ratio": 0.04}), "stream-stores", "k")
+    assert not found.admitted
+    assert "share_ratio >= 0.05 (share_ratio=0.04 measured)" in found.reason
+
+
+def test_at_the_floor_only_stopping_is_admitted():
+    facts = facts_of({**PROGRAM, "floor_share_ratio": 0.96, "count_dead": 3}, k=KERNEL)
+    retrieval = LIBRARY.retrieve(facts)
+    assert retrieval.admitted == ("stop-at-floor",)
+    assert all("the floor is reached" in item.reason for item in retrieval.decisions if not item.admitted)
+    assert "stop-at-floor" not in LIBRARY.retrieve(facts_of(PROGRAM, k=KERNEL)).admitted
+
+
+def test_a_compiled_base_takes_no_edits_and_no_second_wrapper():
+    facts = facts_of(
+        {
+            "target": "cpu",
+            "operators_left": 4,
+            "wrapper": "compile",
+            "count_elementwise": 4,
+            "floor_share_ratio": 0.3,
+        }
+    )
+    assert LIBRARY.retrieve(facts).admitted == ()
+    assert "already the compiled reference" in decision(facts, "library-compile").reason
+
+
+def test_graph_facts_alone_admit_structural_skills_and_no_micro_skill():
+    facts = facts_of(
+        {"target": "cpu", "operators_left": 3, "count_elementwise": 2, "count_softmax": 1, "wrapper": ""}
+    )
+    retrieval = LIBRARY.retrieve(facts)
+    assert retrieval.headroom == "unknown"
+    assert set(retrieval.admitted) == {
+        "fuse-elementwise",
+        "online-softmax",
+        "simplify-algebra",
+        "library-compile",
+    }
+    assert not MICRO & set(retrieval.admitted)
+
+
+def test_another_target_admits_nothing_but_says_so():
+    retrieval = LIBRARY.retrieve(facts_of({**PROGRAM, "target": "cuda", "count_softmax": 1}, k=KERNEL))
+    assert retrieval.admitted == ()
+    assert "target" in decision(facts_of({**PROGRAM, "target": "cuda"}), "library-compile").reason
+
+
+def test_empty_facts_admit_nothing():
+    retrieval = LIBRARY.retrieve(facts_of({}))
+    assert retrieval.admitted == ()
+    assert {item.skill for item in retrieval.decisions} == {card.id for card in LIBRARY.cards()}
+
+
+def test_every_skill_and_subject_gets_one_decision_whatever_the_order_of_facts():
+    facts = facts_of(
+        PROGRAM,
+        a=KERNEL,
+        b={**KERNEL, "kernel_kind": "row"},
+        mm={"op": "aten.mm.default", "share_ratio": 0.2},
+    )
+    first = LIBRARY.retrieve(facts)
+    assert first == LIBRARY.retrieve(facts)
+    turned = facts.model_copy(update={"facts": facts.facts[::-1]})
+    assert LIBRARY.retrieve(turned).decisions == first.decisions
+    keys = [(item.skill, item.subject) for item in first.decisions]
+    assert len(keys) == len(set(keys))
+    assert assess(facts).operators == ("mm",)
+
+
+def test_explanation_has_every_decision():
+    retrieval = LIBRARY.retrieve(facts_of(PROGRAM, k=KERNEL))
+    text = explain(retrieval)
+    assert text.count("\n") == len(retrieval.decisions) + 1
+    assert "stream-stores on k: kernel_bound == 'memory'" in text
+    assert "refused" not in explain(retrieval, refused=False)

@@ -1,0 +1,42 @@
+"""The bundled stock: every skill of the plan, each as an expert would sign it."""
+
+import re
+
+import pytest
+
+from kernelskill.skills.card import SECTIONS
+from kernelskill.skills.library import BUNDLED, read_cards
+
+STRUCTURAL = {
+    "fuse-elementwise", "fuse-reduction", "fuse-row-normalization", "online-softmax", "single-pass-scan",
+    "direct-pooling", "simplify-algebra", "remove-dead-code", "channels-last", "library-compile",
+}  # fmt: skip
+MICRO = {
+    "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
+    "cheaper-math", "merge-kernels",
+}  # fmt: skip
+CARDS = read_cards([BUNDLED])
+
+
+def test_the_stock_is_complete():
+    kinds = {
+        kind: {card.id for card in CARDS if card.kind == kind}
+        for kind in ("structural", "micro", "knowledge")
+    }
+    assert kinds == {"structural": STRUCTURAL, "micro": MICRO, "knowledge": {"stop-at-floor"}}
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+def test_a_card_answers_every_question_with_substance(card):
+    for heading in SECTIONS:
+        assert len(card.section(heading)) > 80, heading
+    assert len(re.findall(r"^\d\. ", card.section("Steps"), re.MULTILINE)) >= 3
+    assert len(re.findall(r"^- ", card.section("Check that it was really done"), re.MULTILINE)) >= 2
+    assert len(re.findall(r"\d", card.section("Worked example"))) >= 10, "an example has numbers"
+    assert len(card.hazards) >= 2
+    assert max(map(len, card.body.splitlines())) <= 132
+
+
+def test_micro_skills_wait_for_a_measured_headroom():
+    for card in CARDS:
+        assert ("unknown" in card.tiers) == (card.kind == "structural"), card.id
