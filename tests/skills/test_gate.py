@@ -98,6 +98,18 @@ def test_each_micro_skill_is_admitted_by_its_facts_and_by_measured_ones_only(ski
     assert not decision(facts_of(PROGRAM, k=KERNEL), skill, "k").admitted or not ADMITTING[skill]
 
 
+def test_a_condition_that_holds_still_needs_a_bottleneck_to_relieve():
+    facts = facts_of(
+        PROGRAM, k={**KERNEL, "kernel_kind": "strided", "kernel_bound": None, "bandwidth_share_ratio": 0.3}
+    )
+    found = decision(facts, "block-inner", "k")
+    assert not found.admitted
+    assert (
+        "relieves nothing that was found (its bottlenecks: memory-bandwidth, latency, compute)"
+        in found.reason
+    )
+
+
 def test_small_kernels_are_left_alone():
     found = decision(facts_of(PROGRAM, k={**KERNEL, "share_ratio": 0.04}), "stream-stores", "k")
     assert not found.admitted

@@ -135,6 +135,13 @@ def test_evidence_suspends_in_its_context_only(tmp_path):
     assert [edit.site for edit in found.propose("do-it", plain(program_of("k1", "k2")), facts)] == ["k2"]
 
 
+def test_a_condition_that_mistakes_text_for_a_number_refuses_and_says_so(tmp_path):
+    found = library(tmp_path, applies="kernel_bound == 'memory' and kernel_kind > 3")
+    decisions = [item for item in found.retrieve(FACTS).decisions if item.skill == "do-it"]
+    assert [item.admitted for item in decisions] == [False, False]
+    assert "applies, column 44: 'map' cannot be compared with 3" in decisions[0].reason
+
+
 def test_remembering_twice_is_once_and_without_a_store_nothing(tmp_path):
     store = EvidenceStore(tmp_path / "e.sqlite")
     found = library(tmp_path, store=store)

@@ -22,6 +22,7 @@ _ARITHMETIC = re.compile(
     r"^v?(?:add|sub|mul|div|max|min|sqrt|rsqrt|rcp|cmp|andn?|or|xor|scalef|rndscale|round|fn?m(?:add|sub)\d*)\w*?"
     r"(ps|pd|ph|ss|sd|sh)$"
 )
+_MOVE = re.compile(r"^v?mov[auhnt]*(ps|pd|ss|sd|dqa\d*|dqu\d*)$")
 _STACK_SLOT = re.compile(r"(?<![\w,(])-?\d*\(%r[sb]p\)")
 _WIDTHS = {"zmm": 512, "ymm": 256, "xmm": 128}
 _SCALAR_BITS = {"ss": 32, "sd": 64, "sh": 16}
@@ -89,7 +90,8 @@ def kernel_facts(assembly: str, kernels: Sequence[str]) -> dict[str, dict[str, S
     """Facts of each kernel that the file defines.
 
     Returns:
-        kernel -> `vector_bits_used` (widest register that loops compute with; None without floating-point code),
+        kernel -> `vector_bits_used` (widest register that loops compute with, or else move; None without
+        floating-point code),
         `libm_calls` (call sites in innermost loops), `spills` (vector moves to or from stack slots in loops),
         `gathers` (indexed vector loads in loops), `loop_instructions` (instructions of all innermost loops).
     """
@@ -123,7 +125,7 @@ def _facts(parts: list[Function]) -> dict[str, Scalar]:
     inner = [item for part in parts for item in _within(part, part.innermost())]
     body = loops or [item for part in parts for item in part.code]
     return {
-        "vector_bits_used": max((bits for bits in map(_bits, body) if bits), default=None),
+        "vector_bits_used": _widest(body, _ARITHMETIC) or _widest(body, _MOVE),
         "libm_calls": sum(bool(_LIBM.match(target)) for target in _targets(inner)),
         "spills": sum(_is_spill(item) for item in loops),
         "gathers": sum(item.mnemonic.startswith(("vgather", "vpgather")) for item in loops),
@@ -136,9 +138,13 @@ def _within(part: Function, loops: tuple[range, ...]) -> list[Instruction]:
     return [part.code[index] for index in sorted({index for loop in loops for index in loop})]
 
 
-def _bits(item: Instruction) -> int | None:
-    """Width that a floating-point operation computes on; None for everything else."""
-    kind = _ARITHMETIC.match(item.mnemonic)
+def _widest(body: list[Instruction], pattern: re.Pattern[str]) -> int | None:
+    """Bits of the widest operand of the instructions that match; None if none does."""
+    return max((bits for item in body if (bits := _bits(item, pattern))), default=None)
+
+
+def _bits(item: Instruction, pattern: re.Pattern[str]) -> int | None:
+    kind = pattern.match(item.mnemonic)
     if kind is None:
         return None
     if kind[1] in _SCALAR_BITS:

@@ -1,7 +1,8 @@
 """The gate: facts -> headroom, ranked bottlenecks, and for every skill and subject whether it may be tried, and why.
 
-Deterministic, and free of opinion: what is missing is unknown, and unknown never admits. Checks run in the order of
-`_checks`; the first that fails is the reason for a refusal.
+Deterministic, and free of opinion: what is missing is unknown, and unknown never admits. The rules of the gate come
+first, then target, headroom and structure, the card's condition, and whether a bottleneck that it relieves was found;
+the first that fails is the reason for a refusal.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kernelskill.errors import SkillError
 from kernelskill.records import Fact, Facts, GateDecision
 from kernelskill.records.operators import family
 from kernelskill.skills.bottlenecks import AT_FLOOR, Bottleneck, Headroom, find_bottlenecks, headroom
@@ -115,12 +117,17 @@ def _decide_for(card: Card, subject: str, situation: Situation) -> GateDecision:
     for check in _checks(card, subject, situation):
         if not check.passed:
             return _decision(card, subject, check)
-    answer = card.condition.ask(situation.index, subject)
-    relieved = ", ".join(situation.relieved(card, subject))
-    check = _Check(bool(answer.value), answer.reason, answer.facts)
+    try:
+        answer = card.condition.ask(situation.index, subject)
+    except SkillError as error:  # one card that mistakes text for a number must not end a run; lint finds it
+        return _decision(card, subject, _Check(False, f"the condition cannot be asked: {error}"))
+    reason, relieved = answer.reason, situation.relieved(card, subject)
     if answer.value:
-        check = _Check(True, f"{answer.reason}; relieves {relieved}", answer.facts)
-    return _decision(card, subject, check)
+        found = (
+            ", ".join(relieved) or f"nothing that was found (its bottlenecks: {', '.join(card.bottlenecks)})"
+        )
+        reason = f"{reason}; relieves {found}"
+    return _decision(card, subject, _Check(bool(answer.value and relieved), reason, answer.facts))
 
 
 def _checks(card: Card, subject: str, situation: Situation) -> Iterator[_Check]:
@@ -139,8 +146,6 @@ def _checks(card: Card, subject: str, situation: Situation) -> Iterator[_Check]:
     )
     if card.structures:
         yield _structure(card, subject, index)
-    if not situation.relieved(card, subject):
-        yield _Check(False, f"none of its bottlenecks was found: {', '.join(card.bottlenecks)}")
 
 
 def _structure(card: Card, subject: str, index: FactIndex) -> _Check:

@@ -1,0 +1,68 @@
+"""The judge's copy of parameters and buffers, written into every worker by name."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelskill.evaluation.channel import Slot
+from kernelskill.evaluation.layout import Layout
+from kernelskill.evaluation.process import Worker
+from kernelskill.records import StateSpec, Workload
+
+
+class State:
+    """The state of one worker, through a slot of its own."""
+
+    def __init__(self, worker: Worker, workload: Workload, seconds: float, *, by_shape: bool) -> None:
+        self._worker = worker
+        self._seconds = seconds
+        self._by_shape = by_shape
+        self.specs: tuple[StateSpec, ...] = tuple(item for item in workload.state if not item.tied_to)
+        self._layout = Layout.of([item.spec for item in self.specs], 1)
+        self._slot = Slot(self._layout.nbytes) if self.specs else None
+        self._memory = torch.frombuffer(self._slot.view(), dtype=torch.uint8) if self._slot else None
+        self._number = worker.give(self._slot, writable=True) if self._slot else 0
+        self.missing: tuple[str, ...] = ()
+        """Names that the worker's model does not have."""
+
+    def read(self) -> dict[str, torch.Tensor]:
+        """Private copies of all tensors that the worker has, by name."""
+        reply = self._exchange(write=False)
+        if self._memory is None:
+            return {}
+        views = self._layout.views(self._memory, 0)
+        absent = set(reply["missing"])
+        return {
+            item.path: tensor.clone()
+            for item, tensor in zip(self.specs, views, strict=True)
+            if item.path not in absent
+        }
+
+    def write(self, values: dict[str, torch.Tensor]) -> None:
+        """Give the worker's model these values (all names of the state)."""
+        if self._memory is None:
+            return
+        for item, target in zip(self.specs, self._layout.views(self._memory, 0), strict=True):
+            target.copy_(values[item.path])
+        reply = self._exchange(write=True)
+        self.missing = tuple(str(name) for name in reply["missing"])
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._memory = None
+        if self._slot is not None:
+            self._slot.close()
+
+    def _exchange(self, *, write: bool) -> dict[str, list[str]]:
+        if not self.specs:
+            return {"missing": []}
+        return self._worker.call(
+            "state",
+            timeout_s=self._seconds,
+            names=[item.path for item in self.specs],
+            slot_ids=[self._number] * len(self.specs),
+            specs=[item.spec.model_dump(mode="json") for item in self.specs],
+            offsets=list(self._layout.starts),
+            write=write,
+            by_shape=self._by_shape,
+        )

@@ -1,0 +1,83 @@
+"""Medians and intervals of paired times. All counts are fixed before anything is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from kernelskill.records import Comparison, Interval, Timing
+
+T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228,
+         12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042}  # fmt: skip
+"""Two-sided 95 % quantiles of Student's t by degrees of freedom (standard table)."""
+
+AGREEMENT = 0.8
+"""Share of rounds that must lie on the same side of 1 as the median for a change to count."""
+
+
+def t_quantile(freedom: int) -> float:
+    """The quantile for at most this many degrees of freedom (conservative between entries)."""
+    return T_975[max(known for known in T_975 if known <= max(freedom, 1))]
+
+
+def rank_interval(ratios: Sequence[float]) -> Interval:
+    """Median of one process set's rounds with a distribution-free 95 % interval (order statistics).
+
+    The k-th smallest and k-th largest of n values hold the median with probability 1 - 2 P(Binomial(n, 1/2) < k).
+    """
+    ordered = sorted(ratios)
+    count = len(ordered)
+    k = 0
+    tail = 0.0
+    while k < count // 2:
+        tail += math.comb(count, k) / 2**count
+        if tail > 0.025:
+            break
+        k += 1
+    k = max(k, 1)
+    return Interval(low=ordered[k - 1], value=median(ordered), high=ordered[count - k])
+
+
+def set_interval(sets: Sequence[Sequence[float]]) -> Interval:
+    """Median over all rounds with a t-interval over the process sets' median log-ratios."""
+    logs = [math.log(median(ratios)) for ratios in sets]
+    centre = sum(logs) / len(logs)
+    if len(logs) == 1:
+        return rank_interval(sets[0])
+    spread = math.sqrt(sum((value - centre) ** 2 for value in logs) / (len(logs) - 1))
+    half = t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
+    return Interval(low=math.exp(centre - half), value=math.exp(centre), high=math.exp(centre + half))
+
+
+def compare(arm: str, sets: Sequence[Sequence[float]], noise_band: float) -> Comparison:
+    """Speedup over an arm from ratios of paired rounds.
+
+    Args:
+        arm: the arm in the numerator.
+        sets: per process set, baseline_ms / candidate_ms of each round.
+        noise_band: half-width of the A/A band; what lies within it is no change.
+    """
+    interval = set_interval(sets)
+    ratios = [ratio for rounds in sets for ratio in rounds]
+    above = sum(ratio > 1 for ratio in ratios) / len(ratios)
+    return Comparison(
+        arm=arm,
+        speedup=interval,
+        rounds=len(ratios),
+        sets=len(sets),
+        significant=interval.low > 1 and interval.value > 1 + noise_band and above >= AGREEMENT,
+    )
+
+
+def timing(arm: str, sets: Sequence[Sequence[float]], worker_ms: float | None = None) -> Timing:
+    """One arm's times, milliseconds a call."""
+    values = sorted(value for rounds in sets for value in rounds)
+    return Timing(
+        arm=arm,
+        median_ms=median(values),
+        p10_ms=values[int(0.1 * (len(values) - 1))],
+        p90_ms=values[math.ceil(0.9 * (len(values) - 1))],
+        samples_ms=tuple(tuple(round(value, 6) for value in rounds) for rounds in sets),
+        worker_ms=worker_ms,
+    )
