@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 import re
 
@@ -12,7 +13,7 @@ from kernelskill.program.values import TOTAL_LEVEL, Builder, Value
 from kernelskill.records import TensorSpec, contiguous_stride
 
 RESERVED = frozenset(
-    "n j i r k row block begin end first width full rest task take step settle value high next sum0 sum1 threads F "
+    "n j i r k row block begin end first width full rest task take step settle value high next sum0 sum1 threads F from "
     "auto double float int long short char bool const for if else while do return new delete this class struct "
     "template typename using namespace static inline extern switch case break continue default goto union enum "
     "signed unsigned void volatile register operator public private protected friend virtual try catch throw true "
@@ -26,7 +27,7 @@ def identifier(text: str, taken: set[str]) -> str:
     base = re.sub(r"\W+", "_", text).strip("_") or "value"
     base = f"v{base}" if base[0].isdigit() else base
     name, number = base, 1
-    while name in taken or name in RESERVED:
+    while name in taken or name in RESERVED or keyword.iskeyword(name):
         number += 1
         name = f"{base}_{number}"
     taken.add(name)
@@ -97,16 +98,18 @@ class Assembly:
         return identifier(value.name if value.kind != "op" else f"{value.fn}_", self.taken)
 
     def _operand(self, value: Value) -> Operand:
-        assert value.operand is not None
-        spec = self.builder.specs[value.operand.node, value.operand.output]
+        assert value.operand is not None and value.spec is not None
+        spec = value.spec
         if spec.dtype not in SUPPORTED:
             raise ProgramError(f"{value.operand.node} is {spec.dtype}: kernels compute in float32")
         name = identifier(value.name, self.taken)
         self.names[id(value)] = identifier(f"{name}_", self.taken)
-        return Operand(name=name, dtype=spec.dtype, strides=self._strides(value, spec))
+        return Operand(name=name, dtype=spec.dtype, strides=self._strides(value, spec), offset=value.offset)
 
     def _result(self, value: Value, spec: TensorSpec, name: str) -> Operand:
-        if spec.dtype not in {"float32", "float16", "bfloat16", "bool"}:
+        if spec.dtype not in {"float32", "float16", "bfloat16", "bool"} and not (
+            spec.dtype == "int64" and value.is_position
+        ):
             raise ProgramError(f"a result of {spec.dtype} is not computed by kernels")
         if (spec.dtype == "bool") != value.is_mask:
             raise ProgramError("a mask is stored as bool and nothing else is")
@@ -175,9 +178,10 @@ class Assembly:
             Reduction(name=self._text(value), fold="sum", value=self._text(value.args[0])) for value in totals
         )
         after = [value for value in live if value.level >= TOTAL_LEVEL and value.kind == "op"]
+        ops = [self._op(item) for value in after for item in (*self._needs(value), value)]
         stage = Stage(
             kind="scalar",
-            ops=tuple(self._op(value) for value in after),
+            ops=tuple({op.name: op for op in ops}.values()),
             stores=tuple(
                 Store(operand=name, value=self._text(value))
                 for (value, _, _), name in zip(self.outputs, targets, strict=True)

@@ -15,7 +15,7 @@ Results = tuple[Value | None, ...]
 FOLDS = {
     "aten.sum.dim_IntList": "sum", "aten.sum.default": "sum", "aten.mean.dim": "mean", "aten.mean.default": "mean",
     "aten.amax.default": "max", "aten.amin.default": "min", "aten.max.default": "max", "aten.min.default": "min",
-    "aten.max.dim": "max", "aten.min.dim": "min", "aten.prod.dim_int": "prod", "aten.prod.default": "prod",
+    "aten.max.dim": "max", "aten.min.dim": "min", "aten.argmax.default": "argmax", "aten.argmin.default": "argmin", "aten.prod.dim_int": "prod", "aten.prod.default": "prod",
     "aten.any.dim": "any", "aten.any.default": "any", "aten.all.dim": "all", "aten.all.default": "all",
     "aten.any.dims": "any", "aten.var.correction": "var", "aten.std.correction": "std",
     "aten.linalg_vector_norm.default": "norm",
@@ -28,6 +28,7 @@ NORMS = frozenset(
 NLL = frozenset(["aten.nll_loss_forward.default", "aten.nll_loss_nd.default", "aten.nll_loss.default"])
 HEADS = frozenset([*FOLDS, *SOFTMAX, *NORMS])
 """Operators around which a row kernel may grow."""
+LONGEST_COUNTED = 1 << 24
 FEW_ROWS_ONE_PASS = 16
 """Below this many rows, softmax is folded in two walks that threads can share."""
 
@@ -45,7 +46,7 @@ def reduced_dims(node: Node, spec: TensorSpec) -> set[int]:
     position = 2 if FOLDS.get(node.op) == "norm" else 1
     given = node.args[position] if len(node.args) > position else node.kwargs.get("dim")
     if node.op.endswith(".default") and FOLDS[node.op] not in {"norm"} and node.op not in {
-        "aten.amax.default", "aten.amin.default"
+        "aten.amax.default", "aten.amin.default", "aten.argmax.default", "aten.argmin.default",
     }:  # fmt: skip
         given = None
     dims = {index % max(rank, 1) for index in _list(given)}
@@ -100,6 +101,8 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
         count = math.prod(builder.shape(value))
     else:
         wanted = {axis for index in over for axis in value.dims[index]}
+        if kind in {"sum", "mean"} and _long(builder, builder.space.reduce) < _long(builder, wanted):
+            return (_grand_total(node, builder, value, over, kind),)
         if _long(builder, wanted) != _long(builder, builder.space.reduce):
             raise ProgramError("folds over different axes do not share a kernel")
         count = math.prod(builder.space.sizes[axis] for axis in builder.space.reduce)
@@ -126,10 +129,36 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
         if order == math.inf:
             return (fold("max", builder.emit("abs", value)),)
         raise ProgramError(f"a norm of order {order} is not expanded")
+    if kind in {"argmax", "argmin"}:
+        return (_position(builder, value, keepdim, over, kind),)
     folded = fold(kind, value)
     if kind in {"any", "all"}:
         folded = builder.emit("to_mask", folded)
-    return (folded, None) if node.op in {"aten.max.dim", "aten.min.dim"} else (folded,)
+    if node.op in {"aten.max.dim", "aten.min.dim"}:
+        return (folded, _position(builder, value, keepdim, over, f"arg{kind}") if not row else None)
+    return (folded,)
+
+
+def _position(builder: Builder, value: Value, keepdim: bool, over: set[int], kind: str) -> Value:
+    """Where the extreme of a row is; the first place of several, as torch answers."""
+    if len(_long(builder, builder.space.reduce)) > 1 or len(over) != 1:
+        raise ProgramError("the place of an extreme is counted along one axis")
+    if builder.row_length > LONGEST_COUNTED:
+        raise ProgramError("places above 2^24 are not exact in float32")
+    if builder.is_row(value):
+        raise ProgramError("the place of an extreme among rows is not folded")
+    place = builder.fold(kind, value, keepdim, over)
+    place.is_position = True
+    return place
+
+
+def _grand_total(node: Node, builder: Builder, value: Value, over: set[int], kind: str) -> Value:
+    """The sum of whole rows, row by row and then over the rows."""
+    everything = math.prod(builder.space.sizes)
+    if len(over) != len(value.dims) or math.prod(builder.shape(value)) != everything or _keepdim(node, kind):
+        raise ProgramError("folds over different axes do not share a kernel")
+    total = builder.fold("sum", builder.fold("sum", value))
+    return builder.emit("mul", total, 1.0 / everything) if kind == "mean" else total
 
 
 def _over(node: Node, value: Value, builder: Builder) -> set[int]:

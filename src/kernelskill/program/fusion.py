@@ -14,19 +14,16 @@ from kernelskill.program.expand import HEADS, NLL, SOFTMAX, expand, space_for
 from kernelskill.program.lowering import CREATE, RULES, created_value, is_pointwise, number
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.region import Region
-from kernelskill.program.values import Builder, Dims, Space, Value
+from kernelskill.program.values import Builder, Dims, Space, SplitAxis, Value
+from kernelskill.program.views import VIEWS, View, aliases, seen_through, within
 from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
 
 Site = tuple[str, ...]
 """Names of nodes, in order of the graph."""
 Kind = Literal["elementwise", "reduction", "rows", "softmax"]
 
-VIEWS = frozenset(
-    ["aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten.unsqueeze.default",
-     "aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default", "aten.expand.default"]
-)  # fmt: skip
-"""Views that only add, drop or repeat dimensions of size 1, or join and part dimensions along axes."""
-GETITEM = "getitem"
+Views = dict[tuple[str, int], View]
+MOST_SPLITS = 8
 
 
 def fusable(node: Node) -> bool:
@@ -44,9 +41,12 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
         ProgramError: the nodes do not make one kernel; the message says why.
     """
     nodes = [node for node in graph.nodes if node.name in names]
+    outside = aliases(graph, names)
+    if len(outside) == len(nodes):
+        raise ProgramError("views alone need no kernel")
     head = next((node for node in nodes if node.op in HEADS), None)
     specs = _specs(graph)
-    wanted = _results(graph, names)
+    wanted = [ref for ref in _results(graph, names) if ref.node not in outside]
     if head is not None:
         first = head.args[0]
         assert isinstance(first, Ref)
@@ -56,9 +56,8 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
         space = Space.of(shape, set())
     if 0 in space.sizes:
         raise ProgramError("an empty tensor needs no kernel")
-    builder = Builder(space, specs)
-    for node in nodes:
-        place(node, builder, names)
+    builder = _placed(nodes, names, space, specs)
+    space = builder.space
     outputs = []
     for ref in wanted:
         value = builder.values.get((ref.node, ref.output))
@@ -72,17 +71,34 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
     return region, [value.operand for value in assembly.input_refs() if value.operand], wanted
 
 
+def _placed(nodes: list[Node], names: set[str], space: Space, specs: dict[tuple[str, int], TensorSpec]) -> Builder:
+    """All nodes in the space, whose axes are split as views ask for it."""
+    for _ in range(MOST_SPLITS):
+        builder, views = Builder(space, specs), Views()
+        try:
+            for node in nodes:
+                place(node, builder, names, views)
+        except SplitAxis as needed:
+            space = space.split(needed.axis, needed.sizes)
+        else:
+            return builder
+    raise ProgramError("views part the axes too often")
+
+
 def space_shape(space: Space) -> tuple[int, ...]:
     """Sizes of the logical shape."""
     return tuple(space.extent(axes) for axes in space.dims)
 
 
-def place(node: Node, builder: Builder, names: set[str]) -> None:
+def place(node: Node, builder: Builder, names: set[str], views: Views) -> None:
     """Add one node's results to the kernel."""
 
     def argument(arg: Arg, dims: Dims | None = None) -> Value:
         if not isinstance(arg, Ref):
             raise ProgramError(f"{node.name}: a tensor was expected")
+        if (arg.node, arg.output) in views:
+            view = views[arg.node, arg.output]
+            return builder.load(view.root, builder.aligned(view.spec, dims), view.spec, view.offset)
         if arg.node in names:
             value = builder.values.get((arg.node, arg.output))
             if value is None:
@@ -105,7 +121,14 @@ def place(node: Node, builder: Builder, names: set[str]) -> None:
         value.dims = tuple(() for _ in spec.shape)
         builder.values[node.name, 0] = value
     elif node.op in VIEWS:
-        builder.values[node.name, 0] = _view(node, builder, argument(node.args[0]))
+        source = node.args[0]
+        assert isinstance(source, Ref)
+        if (source.node, source.output) in builder.values:
+            builder.values[node.name, 0] = within(node, builder, argument(source))
+            return
+        plain = View(source, builder.specs[source.node, source.output], 0)
+        for output, view in enumerate(seen_through(node, views.get((source.node, source.output), plain))):
+            views[node.name, output] = view
     elif is_pointwise(node):
         builder.values[node.name, 0] = _pointwise(node, builder, names, argument)
     else:
@@ -156,28 +179,6 @@ def builder_shape(builder: Builder, dims: Dims) -> tuple[int, ...]:
     return tuple(builder.space.extent(axes) for axes in dims)
 
 
-def _view(node: Node, builder: Builder, value: Value) -> Value:
-    """The same value with its dimensions joined, parted, added or dropped along whole axes."""
-    spec = node.outputs[0]
-    assert spec is not None
-    axes = [axis for dims in value.dims for axis in dims]
-    if node.op == "aten.expand.default":
-        raise ProgramError("an expanded value is stored nowhere")
-    dims: list[tuple[int, ...]] = []
-    for size in spec.shape:
-        taken: list[int] = []
-        while builder.space.extent(tuple(taken)) < size and axes:
-            taken.append(axes.pop(0))
-        if builder.space.extent(tuple(taken)) != size:
-            raise ProgramError(f"view {node.name} cuts through an axis")
-        dims.append(tuple(taken))
-    if axes and builder.space.extent(tuple(axes)) != 1:
-        raise ProgramError(f"view {node.name} loses axes")
-    result = builder.emit("copy", value)
-    result.dims = tuple(dims)
-    return result
-
-
 def _specs(graph: Graph) -> dict[tuple[str, int], TensorSpec]:
     specs = {(value.name, 0): value.spec for value in (*graph.inputs, *graph.state)}
     for node in graph.nodes:
@@ -213,6 +214,7 @@ def fuse(program: Program, nodes: Site | set[str], *, name: str = "", skill: str
     if not is_convex(program.graph, names):
         raise ProgramError("a value leaves the kernel and comes back into it")
     region, reads, gives = build(program.graph, names)
+    names -= kept_views(program.graph, names)
     taken = {kernel.name for kernel in program.kernels} | {node.name for node in program.graph.nodes}
     taken |= {value.name for value in (*program.graph.inputs, *program.graph.state)}
     title = identifier(name or default_name(program.graph, names), taken)
@@ -267,8 +269,14 @@ def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives
     )
 
 
+def kept_views(graph: Graph, names: set[str]) -> set[str]:
+    """Views of outside tensors that others use as well: the kernel has its own, the node stays."""
+    return {ref.node for ref in _results(graph, names)} & aliases(graph, names)
+
+
 def is_convex(graph: Graph, names: set[str]) -> bool:
     """Whether no path leaves the set and comes back."""
+    names = names - aliases(graph, names)
     tainted: set[str] = set()
     for node in graph.nodes:
         feeds = {ref.node for ref in node.refs()}
@@ -345,12 +353,23 @@ def _grown(graph: Graph, start: Node, used: set[str], rows: bool) -> set[str] | 
     while growing:
         growing = False
         for node in _neighbours(graph, site):
-            if node.name in used or not fusable(by_name[node.name]) or (not rows and node.op in HEADS):
+            if node.name in used | site or not fusable(by_name[node.name]) or (not rows and node.op in HEADS):
                 continue
-            if fits(site | {node.name}):
-                site.add(node.name)
-                growing = True
+            for more in _additions(graph, node):
+                if not more & used and fits(site | more):
+                    site |= more
+                    growing = True
+                    break
     return site
+
+
+def _additions(graph: Graph, node: Node) -> list[set[str]]:
+    """A node; and for a view, which may be worth nothing alone, the node with one that uses it."""
+    additions = [{node.name}]
+    if node.op in VIEWS:
+        takers = [item for item in graph.nodes if any(ref.node == node.name for ref in item.refs())]
+        additions += [{node.name, item.name} for item in takers if fusable(item)]
+    return additions
 
 
 def _neighbours(graph: Graph, site: set[str]) -> list[Node]:

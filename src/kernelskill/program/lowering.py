@@ -56,10 +56,10 @@ def _simple(fn: str, *operators: str) -> None:
 for _fn, _names in {
     "abs": "abs", "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "tanh": "tanh", "sigmoid": "sigmoid", "erf": "erf", "sin": "sin", "cos": "cos", "floor": "floor",
-    "ceil": "ceil", "trunc": "trunc", "round": "round", "neg": "neg", "sign": "sign", "logical_not": "not",
-    "bitwise_not": "not",
+    "ceil": "ceil", "trunc": "trunc", "round": "round", "neg": "neg", "sign": "sign",
+    "not": "logical_not bitwise_not",
 }.items():  # fmt: skip
-    _simple(_fn, f"{_names}.default")
+    _simple(_fn, *(f"{_name}.default" for _name in _names.split()))
 
 for _fn, _names in {"maximum": "max", "minimum": "min"}.items():
     RULES[f"aten.{_fn}.default"] = lambda emit, x, y, fn=_names: emit(fn, x, y)

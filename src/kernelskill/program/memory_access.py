@@ -108,10 +108,30 @@ template <class F> inline F keep(F x, float other, int n) {  // lanes from n on 
 INDEX = """\
 template <class F> inline F index_at(long j) {
   F x;
-  for (unsigned i = 0; i < sizeof(F) / 4; ++i) x[i] = j + i;
-  return x;
+  for (unsigned i = 0; i < sizeof(F) / 4; ++i) x[i] = i;
+  return x + float(j);
 }
 """
+
+
+def _extreme(name: str, sign: str) -> str:
+    return f"""\
+// The {name} of two values with its place; the earlier place of equals; NaN before all, as in torch.
+template <class F> inline void {name}(F& top, F& place, F x, F at) {{
+  auto wins = (x {sign} top) | ((x != x) & (top == top));
+  auto same = (x == top) | ((x != x) & (top != top));
+  wins = wins | (same & (at < place));
+  top = wins ? x : top;
+  place = wins ? at : place;
+}}
+template <class F> inline void across_{name}(float& top, float& place, F x, F at) {{
+  for (unsigned i = 0; i < sizeof(F) / 4; ++i) {name}(top, place, float(x[i]), float(at[i]));
+}}
+"""
+
+
+EXTREMES = {"argmax": "larger", "argmin": "smaller"}
+"""Fold -> function that keeps an extreme with its place."""
 
 ACROSS = {
     "sum": """\
@@ -169,6 +189,8 @@ def memory_functions(text: str, dtypes: set[str]) -> list[str]:
         STREAM: "stream(" in text,
         KEEP: "keep(" in text,
         INDEX: "index_at<" in text,
+        _extreme("larger", ">"): "larger(" in text,
+        _extreme("smaller", "<"): "smaller(" in text,
         **{piece: f"across_{name}(" in text for name, piece in ACROSS.items()},
     }
     return [piece for piece, is_needed in wanted.items() if is_needed]

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
+from kernelskill.program.memory_access import EXTREMES
 from kernelskill.program.region import Operand, Reduction, Region, Stage
 from kernelskill.program.schedule import Schedule
 
@@ -24,7 +25,8 @@ FEW_ROWS = 16
 SOFTMAX_BLOCK = 2048
 """Elements between two looks at the running maximum; a block stays in the first-level cache."""
 
-IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
+IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0,
+            "argmax": -math.inf, "argmin": math.inf}  # fmt: skip
 
 
 class Lines:
@@ -68,12 +70,17 @@ class Nest:
 
     def body(self) -> str:
         """Text between the braces of the function."""
-        self.out.add(f"using F = floats{self.lanes};")
+        self.begin()
         if self.region.is_map:
             self._map_nest()
         else:
             self._row_nest()
         return self.out.text()
+
+    def begin(self) -> None:
+        """What every function starts with."""
+        self.out.add(f"using F = floats{self.lanes};")
+        self.out.add(*(f"{item.name} += {item.offset};" for item in self.region.inputs if item.offset))
 
     # -- parallel loops ----------------------------------------------------------------------------
 
@@ -221,6 +228,9 @@ class Nest:
         for item in stage.reductions:
             kind = "double" if item.fold == "sum" else "float"
             start = "0" if item.fold == "sum" else scalar.literal(IDENTITY[item.fold])
+            if item.fold in EXTREMES:
+                self.out.add(f"float {item.name}_top = {start}, {item.name}_all = 0.0f;")
+                continue
             self.out.add(f"{kind} {item.name}_all = {start};")
         clause = "".join(
             f" reduction({SYMBOL[item.fold]} : {item.name}_all)"
@@ -239,18 +249,23 @@ class Nest:
     def _fold(self, stage: Stage, pointers: dict[str, str], split: bool) -> None:
         """Fold one stretch in `accumulators` registers per reduction, then into the row's values."""
         begin, end, length = self._bounds(split)
-        lanes, names = self.lanes, [item.name for item in stage.reductions]
+        lanes, names = self.lanes, [name for item in stage.reductions for name in registers_of(item)]
         count = self.schedule.accumulators if length >= lanes * self.schedule.accumulators else 1
         parameters = ", ".join(f"F& {name}" for name in names)
         self.out.open(f"auto take = [&](long j, {parameters}, auto... n)")
         self._vector_ops(stage, pointers, len(self.region.axes) - 1)
         for item in stage.reductions:
             kept = f"keep({self._as_vector(item.value)}, {scalar.literal(IDENTITY[item.fold])}, n...)"
+            if item.fold in EXTREMES:
+                self.out.add(f"{EXTREMES[item.fold]}({', '.join(registers_of(item))}, {kept}, index_at<F>(j));")
+                continue
             self.out.add(f"{item.name} = {combine(item.fold, item.name, kept)};")
         self.out.close(";")
         for item in stage.reductions:
-            start = f"F{{}} + {scalar.literal(IDENTITY[item.fold])}" if IDENTITY[item.fold] else "F{}"
-            self.out.add("F " + ", ".join(f"{item.name}{k} = {start}" for k in range(count)) + ";")
+            for name in registers_of(item):
+                first = IDENTITY[item.fold] if name != item.name or item.fold not in EXTREMES else 0.0
+                start = f"F{{}} + {scalar.literal(first)}" if first else "F{}"
+                self.out.add("F " + ", ".join(f"{name}{k} = {start}" for k in range(count)) + ";")
         last = end or f"{length}"
         self.out.add(f"long j = {begin};")
         step = lanes * count
@@ -265,12 +280,24 @@ class Nest:
         if end or length % lanes:
             self.out.add(f"if (j < {last}) take(j, {first}, {last} - j);")
         for item in stage.reductions:
+            if item.fold in EXTREMES:
+                self._fold_extreme(item, count, split)
+                continue
             whole = f"{item.name}0"
             for k in range(1, count):
                 whole = combine(item.fold, whole, f"{item.name}{k}")
             if split and item.fold not in SYMBOL:
                 self.out.add("#pragma omp critical")
             self.out.add(_into(item, f"across_{ACROSS.get(item.fold, item.fold)}({whole})"))
+
+    def _fold_extreme(self, item: Reduction, count: int, split: bool) -> None:
+        """An extreme and its place, out of all registers."""
+        top, place = registers_of(item)
+        for k in range(1, count):
+            self.out.add(f"{EXTREMES[item.fold]}({top}0, {place}0, {top}{k}, {place}{k});")
+        if split:
+            self.out.add("#pragma omp critical")
+        self.out.add(f"across_{EXTREMES[item.fold]}({item.name}_top, {item.name}_all, {top}0, {place}0);")
 
     def _softmax_stage(self, stage: Stage, pointers: dict[str, str]) -> None:
         if len(stage.reductions) != 1 or len(self._blocks(False)[0]):
@@ -296,13 +323,14 @@ class Nest:
             f"for (; j + {self.lanes} <= end; j += {self.lanes}) high = max_(high, value(j));",
             f"if (j < end) high = max_(high, keep(value(j, end - j), {low}, end - j));",
             f"const float next = std::max({top}, across_max(high));",
+            f"const float from = next == {low} ? 0.0f : next;  // a block may be masked out altogether",
             f"for (j = begin; j + {2 * self.lanes} <= end; j += {2 * self.lanes}) {{",
-            "  sum0 += exp_(value(j) - next);",
-            f"  sum1 += exp_(value(j + {self.lanes}) - next);",
+            "  sum0 += exp_(value(j) - from);",
+            f"  sum1 += exp_(value(j + {self.lanes}) - from);",
             "}",
-            f"for (; j + {self.lanes} <= end; j += {self.lanes}) sum0 += exp_(value(j) - next);",
-            "if (j < end) sum0 += keep(exp_(value(j, end - j) - next), 0.0f, end - j);",
-            f"{total} = {total} * std::exp({top} - next) + across_sum(sum0 + sum1);",
+            f"for (; j + {self.lanes} <= end; j += {self.lanes}) sum0 += exp_(value(j) - from);",
+            "if (j < end) sum0 += keep(exp_(value(j, end - j) - from), 0.0f, end - j);",
+            f"{total} = {total} * std::exp({top} - from) + across_sum(sum0 + sum1);",
             f"{top} = next;",
         )
         self.out.close()
@@ -413,6 +441,11 @@ TYPES = {
 
 def _braced(calls: list[str]) -> str:
     return calls[0] if len(calls) == 1 else f"{{ {' '.join(calls)} }}"
+
+
+def registers_of(item: Reduction) -> tuple[str, ...]:
+    """Names of the registers that a fold needs: its value, and before it the extreme whose place it is."""
+    return (f"{item.name}_best", item.name) if item.fold in EXTREMES else (item.name,)
 
 
 def touched(stage: Stage) -> set[str]:

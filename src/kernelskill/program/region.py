@@ -18,8 +18,8 @@ from typing import Literal
 from kernelskill.records import DTYPE_BYTES, Record
 
 Role = Literal["parallel", "reduce"]
-Fold = Literal["sum", "max", "min", "prod", "any", "all", "softmax"]
-"""`softmax` folds pairs (running maximum, sum of exponentials below it) in one pass."""
+Fold = Literal["sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "softmax"]
+"""`argmax` and `argmin` give the first place of the extreme; `softmax` folds pairs (running maximum, sum of exponentials below it) in one pass."""
 
 
 class Axis(Record):

@@ -9,10 +9,11 @@ import math
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
-from kernelskill.program.nests import IDENTITY, Nest, combine, touched
+from kernelskill.program.memory_access import EXTREMES
+from kernelskill.program.nests import IDENTITY, Nest, combine, registers_of, touched
 from kernelskill.program.region import Reduction, Stage
 
-LONGEST_SUM = 4096
+LONGEST_SUM = 128
 """Terms added in sequence before a partial sum is set aside."""
 
 
@@ -24,7 +25,7 @@ class StridedNest(Nest):
         region, lanes, out = self.region, self.lanes, self.out
         if region.total:
             raise ProgramError("a total over strided rows is not printed")
-        out.add(f"using F = floats{lanes};")
+        self.begin()
         inner = region.axes[-1].size
         self.registers = max(1, -(-min(self.schedule.block, inner) // lanes))
         block = self.registers * lanes
@@ -61,6 +62,10 @@ class StridedNest(Nest):
         for item in stage.reductions:
             if item.fold == "softmax":
                 raise ProgramError("a one-pass softmax needs contiguous rows")
+            if item.fold in EXTREMES:
+                self._register_array(f"{item.name}_best", IDENTITY[item.fold])
+                self._register_array(item.name, 0.0)
+                continue
             self._register_array(item.name, IDENTITY[item.fold])
             if item.fold == "sum" and length > LONGEST_SUM:
                 long_sums.append(item)
@@ -69,6 +74,11 @@ class StridedNest(Nest):
         out.open("auto take = [&](int r, long j, auto... n)")
         self._vector_ops(stage, moved, len(self.region.axes) - 1)
         for item in stage.reductions:
+            if item.fold in EXTREMES:
+                best, place = registers_of(item)
+                text = f"{best}[r], {place}[r], {self._as_vector(item.value)}, F{{}} + float(k)"
+                out.add(f"{EXTREMES[item.fold]}({text});")
+                continue
             out.add(f"{item.name}[r] = {combine(item.fold, f'{item.name}[r]', item.value)};")
         out.close(";")
         self._over_registers("take")
@@ -99,6 +109,7 @@ class StridedNest(Nest):
         floats = [op.name for op in stage.ops if op.fn not in scalar.MASKS and op.fn != "load"]
         for name in floats:
             self._register_array(name, None)
+        out.open("")
         out.open("auto settle = [&](int r, long j, auto... n)")
         for op in stage.ops:
             if op.fn == "load":
@@ -114,6 +125,7 @@ class StridedNest(Nest):
             out.add(self._store(operand, pointers[operand.name], store.value, operand.strides[last]))
         out.close(";")
         self._over_registers("settle")
+        out.close()
 
     def _strided_map(self, stage: Stage, pointers: dict[str, str]) -> None:
         out = self.out

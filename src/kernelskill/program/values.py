@@ -21,6 +21,15 @@ TOTAL_LEVEL = 1000
 """Level of what is known only after all rows."""
 
 
+class SplitAxis(ProgramError):
+    """An axis of the space must be split in two before the kernel can be built."""
+
+    def __init__(self, axis: int, sizes: tuple[int, int]) -> None:
+        super().__init__(f"a view parts an axis into {sizes[0]} x {sizes[1]}")
+        self.axis = axis
+        self.sizes = sizes
+
+
 @dataclass(eq=False)
 class Value:
     """One value of the kernel."""
@@ -34,6 +43,12 @@ class Value:
     name: str
     operand: Ref | None = None
     is_mask: bool = False
+    spec: TensorSpec | None = None
+    """Of a load: layout of the tensor, or of the view of it, that is read."""
+    offset: int = 0
+    """Of a load: elements from the tensor's first one."""
+    is_position: bool = False
+    """Whether it is the place of an extreme in its row (a whole number, stored as int64)."""
 
 
 @dataclass
@@ -65,6 +80,18 @@ class Space:
         """Size of a dimension that runs over these axes."""
         return math.prod(self.sizes[axis] for axis in axes)
 
+    def split(self, axis: int, sizes: tuple[int, int]) -> Space:
+        """The space with one axis as two, the first the outer one."""
+
+        def moved(old: int) -> tuple[int, ...]:
+            return (old, old + 1) if old == axis else (old + 1,) if old > axis else (old,)
+
+        return Space(
+            [*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :]],
+            {new for old in self.reduce for new in moved(old)},
+            tuple(tuple(new for old in axes for new in moved(old)) for axes in self.dims),
+        )
+
 
 @dataclass
 class Builder:
@@ -77,20 +104,20 @@ class Builder:
     """Results of nodes inside the kernel."""
     order: list[Value] = field(default_factory=list)
     """All values, in the order of their making."""
-    loads: dict[tuple[str, int, Dims], Value] = field(default_factory=dict)
+    loads: dict[tuple[str, int, Dims, int, tuple[int, ...]], Value] = field(default_factory=dict)
 
     # -- making values -----------------------------------------------------------------------------
 
-    def load(self, ref: Ref, dims: Dims) -> Value:
-        """A value from outside, seen along `dims`."""
-        key = (ref.node, ref.output, dims)
+    def load(self, ref: Ref, dims: Dims, spec: TensorSpec | None = None, offset: int = 0) -> Value:
+        """A value from outside (or, given a layout and an offset, a view of it), seen along `dims`."""
+        spec = spec or self.specs[ref.node, ref.output]
+        key = (ref.node, ref.output, dims, offset, spec.stride)
         if key not in self.loads:
-            spec = self.specs[ref.node, ref.output]
             for size, axes in zip(spec.shape, dims, strict=True):
                 if axes and self.space.extent(axes) != size:
                     raise ProgramError(f"{ref.node} of shape {spec.shape} does not fit the space")
             self.loads[key] = self._new(
-                Value("load", "load", (), dims, 0, ref.node, ref, is_mask=spec.dtype == "bool")
+                Value("load", "load", (), dims, 0, ref.node, ref, spec.dtype == "bool", spec, offset)
             )
         return self.loads[key]
 
@@ -123,6 +150,11 @@ class Builder:
         else:
             raise ProgramError(f"a {fold} over rows does not fit this kernel")
         return result
+
+    @property
+    def row_length(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.space.sizes[axis] for axis in self.space.reduce)
 
     def index(self) -> Value:
         """The position along the only reduce axis, as a float."""
@@ -207,5 +239,6 @@ class Builder:
     def _new(self, value: Value) -> Value:
         if value.kind == "op" and value.fn == "copy" and isinstance(value.args[0], Value):
             value.is_mask = value.args[0].is_mask
+            value.is_position = value.args[0].is_position
         self.order.append(value)
         return value

@@ -1,0 +1,171 @@
+"""Facts of one kernel.
+
+Parsed: what it computes and how it is scheduled. Measured: how near it runs to a ceiling of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+
+from kernelskill.program import Kernel, Region
+from kernelskill.program.region import Operand, Stage
+from kernelskill.program.scalar import TRANSCENDENTAL
+from kernelskill.records import DTYPE_BYTES, Ceilings, Graph, Record, Scalar, StepProfile
+
+NEAR_CEILING = 0.5
+"""Share of a ceiling from which it, and not latency, is what holds a kernel back."""
+_FREE = frozenset({"load", "copy", "to_float", "to_mask", "neg", "abs", "not"})
+
+
+class Load(Record):
+    """What one call of a kernel moves and computes."""
+
+    read_bytes: int
+    written_bytes: int
+    transcendentals: int
+    flops: int
+
+    @property
+    def moved_bytes(self) -> int:
+        """Distinct bytes read and written."""
+        return self.read_bytes + self.written_bytes
+
+
+def load_of(kernel: Kernel, graph: Graph) -> Load:
+    """What a kernel moves and computes. A template is taken by the tensors that its node reads and writes."""
+    region = kernel.region
+    if region is None:
+        return _template_load(kernel, graph)
+    elements = math.prod(axis.size for axis in region.axes)
+    stages = (*region.stages, *([region.total_stage] if region.total_stage else []))
+    times = [region.rows if stage.kind == "scalar" else elements for stage in region.stages]
+    times += [1] * (len(stages) - len(times))
+    work = [_stage_work(stage) for stage in stages]
+    return Load(
+        read_bytes=sum(_distinct(region, operand) for operand in region.inputs),
+        written_bytes=sum(_distinct(region, operand) for operand in region.outputs),
+        transcendentals=sum(one[0] * count for one, count in zip(work, times, strict=True)),
+        flops=sum(one[1] * count for one, count in zip(work, times, strict=True))
+        + len(region.total) * region.rows,
+    )
+
+
+def program_facts(kernel: Kernel, load: Load) -> dict[str, Scalar]:
+    """What is known of a kernel without running it."""
+    schedule = kernel.schedule
+    return {
+        **_shape_facts(kernel),
+        "bytes": load.moved_bytes,
+        "transcendentals": load.transcendentals,
+        "flops": load.flops,
+        "schedule_threads": schedule.threads,
+        "schedule_vector_bits": schedule.vector_bits,
+        "schedule_unroll": schedule.unroll,
+        "schedule_accumulators": schedule.accumulators,
+        "schedule_block": schedule.block,
+        "schedule_nontemporal": schedule.nontemporal,
+        "schedule_split": schedule.split,
+    }
+
+
+def launch_us(kernel: Kernel, ceilings: Ceilings) -> float:
+    """What one call costs before it computes: the call, its results' allocation, a parallel region if it opens one."""
+    region, schedule = kernel.region, kernel.schedule
+    elements = math.prod(axis.size for axis in region.axes) if region else kernel.outputs[0].numel
+    parallel = ceilings.threads > 1 and schedule.threads != 1 and elements >= 2 * schedule.grain
+    regions = ceilings.parallel_us if parallel else 0.0
+    return ceilings.call_us + len(kernel.outputs) * ceilings.operator_us + regions
+
+
+def measured_facts(
+    step: StepProfile, load: Load, overhead_us: float, ceilings: Ceilings, total_us: float | None
+) -> dict[str, Scalar]:
+    """How near a kernel runs to this machine's ceilings. Nothing is said about a time of 0.
+
+    Args:
+        step: Its measured time per call of forward (all its calls together).
+        load: What one of its calls moves and computes.
+        overhead_us: `launch_us` of the kernel.
+        ceilings: Of the machine that it was measured on.
+        total_us: Time of a whole call of forward, microseconds.
+    """
+    time_us = step.time_us
+    if time_us <= 0:
+        return {}
+    moved = ceilings.traffic_us(load.read_bytes, load.written_bytes) * step.calls / time_us
+    exponentials = load.transcendentals * step.calls / ceilings.exp_gops / 1e3 / time_us
+    arithmetic = load.flops * step.calls / ceilings.fp32_gflops / 1e3 / time_us
+    launch = overhead_us * step.calls / time_us
+    single = step.one_thread_us
+    return {
+        "time_us": time_us,
+        "share_ratio": time_us / total_us if total_us else None,
+        "bandwidth_gb_per_s": load.moved_bytes * step.calls / time_us / 1e3,
+        "bandwidth_share_ratio": moved,
+        "exp_share_ratio": exponentials,
+        "flops_share_ratio": arithmetic,
+        "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
+        "kernel_bound": _bound(moved, exponentials + arithmetic, launch),
+    }
+
+
+def _bound(moved: float, computed: float, launch: float) -> str:
+    """Launching first, as a small kernel is near no ceiling; then the nearer ceiling; else waiting."""
+    if launch >= NEAR_CEILING:
+        return "overhead"
+    if max(moved, computed) < NEAR_CEILING:
+        return "latency"
+    return "memory" if moved >= computed else "compute"
+
+
+def _shape_facts(kernel: Kernel) -> dict[str, Scalar]:
+    body = kernel.body
+    if isinstance(body, Region):
+        return {
+            "kernel_kind": body.kind,
+            "rows": body.rows,
+            "row_length": body.row_length,
+            "inner_length": body.axes[-1].size,
+            "passes": body.passes,
+        }
+    known = {name: body.parameters.get(name) for name in ("rows", "row_length", "inner_length")}
+    return {
+        "kernel_kind": "pool" if "pool" in body.name else "scan",
+        "passes": 1,
+        **{name: value for name, value in known.items() if isinstance(value, int)},
+    }
+
+
+def _stage_work(stage: Stage) -> tuple[int, int]:
+    """Transcendentals and other arithmetic for each element (each row, in a scalar stage)."""
+    evaluated = sum(op.fn in TRANSCENDENTAL for op in stage.ops)
+    other = sum(op.fn not in TRANSCENDENTAL and op.fn not in _FREE for op in stage.ops)
+    softmaxes = sum(item.fold == "softmax" for item in stage.reductions)
+    return evaluated + softmaxes, other + len(stage.reductions) + 2 * softmaxes
+
+
+def _distinct(region: Region, operand: Operand) -> int:
+    sizes = (axis.size for axis, step in zip(region.axes, operand.strides, strict=True) if step)
+    return math.prod(sizes) * DTYPE_BYTES[operand.dtype]
+
+
+def _template_load(kernel: Kernel, graph: Graph) -> Load:
+    node = next((item for item in graph.nodes if item.op == f"kernel:{kernel.name}"), None)
+    written = sum(spec.numel * spec.itemsize for spec in kernel.outputs)
+    if node is None:
+        return Load(read_bytes=0, written_bytes=written, transcendentals=0, flops=0)
+    specs = [graph.spec(ref) for ref in dict.fromkeys(node.refs())]
+    elements = max([spec.numel for spec in (*specs, *kernel.outputs)], default=0)
+    parts = [part for part in (_part(kernel, "prologue"), _part(kernel, "epilogue")) if part is not None]
+    work = [_stage_work(stage) for part in parts for stage in part.stages]
+    return Load(
+        read_bytes=sum(spec.numel * spec.itemsize for spec in specs),
+        written_bytes=written,
+        transcendentals=elements * sum(one[0] for one in work),
+        flops=elements * (1 + sum(one[1] for one in work)),
+    )
+
+
+def _part(kernel: Kernel, name: str) -> Region | None:
+    part = getattr(kernel.body, name, None)
+    return part if isinstance(part, Region) else None

@@ -1,0 +1,181 @@
+"""Program + profile + floor -> facts, each with its origin. Nothing here is an opinion; what is unknown is left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from kernelskill.errors import ProgramError
+from kernelskill.features.catalog import CATALOG, facts_of
+from kernelskill.features.graph_facts import graph_facts, operators_left
+from kernelskill.features.kernel_facts import launch_us, load_of, measured_facts, program_facts
+from kernelskill.program import Program
+from kernelskill.records import (
+    Baselines,
+    Candidate,
+    Ceilings,
+    Evaluation,
+    Fact,
+    Facts,
+    Floor,
+    Graph,
+    Node,
+    Profile,
+    Scalar,
+    StepProfile,
+    Workload,
+)
+from kernelskill.records.operators import family, function
+
+
+class ExpertFeatureReader:
+    """Reads facts with the help of this machine's ceilings."""
+
+    def __init__(self, ceilings: Ceilings) -> None:
+        self._ceilings = ceilings
+
+    def read(
+        self,
+        candidate: Candidate,
+        profile: Profile | None,
+        floor: Floor,
+        *,
+        evaluation: Evaluation | None = None,
+        baselines: Baselines | None = None,
+    ) -> Facts:
+        """Facts of one candidate. One without a program has measured facts, and what its machine code says.
+
+        Raises:
+            ProgramError: the candidate carries a program that this version cannot read.
+        """
+        program = _program(candidate)
+        facts = list(facts_of(self._whole(floor)))
+        facts += facts_of(_times(floor, evaluation, baselines))
+        facts += facts_of({"overhead_share_ratio": _overhead(profile)})
+        if program is None:
+            facts += self._unknown_kernels(profile)
+            return Facts(facts=tuple(facts))
+        facts += facts_of(
+            {**graph_facts(program.graph), "kernels": len(program.kernels), "wrapper": program.wrapper}
+        )
+        facts += self._kernels(program, profile)
+        facts += _operators(program.graph, profile)
+        return Facts(facts=tuple(facts))
+
+    def read_graph(self, workload: Workload, floor: Floor) -> Facts:
+        """Facts of the captured reference, before anything was written; without a graph, those of the floor."""
+        facts = list(facts_of(self._whole(floor)))
+        if workload.graph is not None:
+            facts += facts_of({**graph_facts(workload.graph), "kernels": 0, "wrapper": ""})
+            facts += _operators(workload.graph, None)
+        return Facts(facts=tuple(facts))
+
+    def _whole(self, floor: Floor) -> dict[str, Scalar]:
+        cache = self._ceilings.cache_bytes
+        return {
+            "target": "cpu",
+            "threads": self._ceilings.threads,
+            "floor_ms": floor.floor_ms,
+            "floor_bound": floor.bound,
+            "footprint_bytes": floor.bytes_min,
+            "in_cache": None if cache is None else floor.bytes_min <= cache,
+        }
+
+    def _kernels(self, program: Program, profile: Profile | None) -> Iterator[Fact]:
+        steps = {step.name: step for step in profile.steps if step.kind == "kernel"} if profile else {}
+        total_us = profile.total_us if profile else None
+        for kernel in program.kernels:
+            load = load_of(kernel, program.graph)
+            yield from facts_of(program_facts(kernel, load), kernel.name)
+            yield from _machine_code(profile, kernel.name)
+            if kernel.name in steps:
+                step = steps[kernel.name]
+                measured = measured_facts(
+                    step, load, launch_us(kernel, self._ceilings), self._ceilings, total_us
+                )
+                yield from facts_of(measured, kernel.name)
+
+    def _unknown_kernels(self, profile: Profile | None) -> Iterator[Fact]:
+        """Kernels of a source that came without a program."""
+        for step in profile.steps if profile else ():
+            if profile is None or step.kind != "kernel":
+                continue
+            yield from facts_of({"time_us": step.time_us, "share_ratio": _share(step, profile)}, step.name)
+            yield from _machine_code(profile, step.name)
+
+
+def _program(candidate: Candidate) -> Program | None:
+    if candidate.program is None:
+        return None
+    try:
+        return Program.model_validate(candidate.program)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ProgramError(
+            f"the program of candidate {candidate.id} cannot be read: {where}: {first['msg']}; "
+            "was it written by another version?"
+        ) from error
+
+
+def _times(floor: Floor, evaluation: Evaluation | None, baselines: Baselines | None) -> dict[str, Scalar]:
+    """Facts from the judge's clock; a ratio from paired rounds goes before one of medians."""
+    if evaluation is None:
+        return {}
+    base_ms = next((item.median_ms for item in evaluation.timings if item.arm == "candidate"), None)
+    if not base_ms:
+        return {}
+    ratio = None
+    if baselines is not None:
+        paired = evaluation.speedup(baselines.best_arm)
+        ratio = 1 / paired.value if paired and paired.value > 0 else base_ms / baselines.best_ms
+    return {"base_ms": base_ms, "floor_share_ratio": floor.floor_ms / base_ms, "best_stock_ratio": ratio}
+
+
+def _overhead(profile: Profile | None) -> float | None:
+    """Share of a call outside of kernels and operators; None when it was not measured."""
+    if profile is None or not profile.total_us or not profile.steps:
+        return None
+    inside = sum(step.time_us for step in profile.steps if step.kind != "overhead")
+    return max(0.0, 1 - inside / profile.total_us)
+
+
+def _machine_code(profile: Profile | None, kernel: str) -> Iterator[Fact]:
+    known = (profile.static if profile else {}).get(kernel, {})
+    yield from facts_of({name: value for name, value in known.items() if name in CATALOG}, kernel)
+
+
+def _operators(graph: Graph, profile: Profile | None) -> Iterator[Fact]:
+    """Leftover operators by node, with a share of the time that was measured under their name."""
+    nodes = operators_left(graph)
+    times = _node_times(nodes, profile) if profile else {}
+    for node in nodes:
+        time_us = times.get(node.name)
+        share = time_us / profile.total_us if profile and profile.total_us and time_us is not None else None
+        yield from facts_of({"op": node.op, "time_us": time_us, "share_ratio": share}, node.name)
+
+
+def _node_times(nodes: tuple[Node, ...], profile: Profile) -> dict[str, float]:
+    """Time of each node: operators are timed by name, so nodes of one name share it equally.
+
+    The library may run an operator under another name (convolution as mkldnn_convolution); then its family decides.
+    """
+    by_name: dict[str, list[str]] = defaultdict(list)
+    by_family: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        by_name[function(node.op)].append(node.name)
+        by_family[family(node.op)].append(node.name)
+    times: dict[str, float] = defaultdict(float)
+    for step in profile.steps:
+        if step.kind != "operator":
+            continue
+        names = by_name.get(function(step.name)) or by_family.get(family(step.name), [])
+        for name in names:
+            times[name] += step.time_us / len(names)
+    return dict(times)
+
+
+def _share(step: StepProfile, profile: Profile) -> float | None:
+    return step.time_us / profile.total_us if profile.total_us else None
