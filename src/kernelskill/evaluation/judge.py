@@ -11,6 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -81,6 +82,9 @@ class CpuJudge:
         self._reference: ReferenceSide | None = None
         self._seats: dict[str, Seat] = {}
         self._base: tuple[str, Seat, State] | None = None
+        # Idle threads of ours would spin on the cores that a timed worker needs.
+        self._own_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
 
     # -- protocols.Evaluator -----------------------------------------------------------------------
 
@@ -110,16 +114,16 @@ class CpuJudge:
         """Time eager and compile in paired rounds, and eager against itself for the A/A band."""
         table = self._need_table()
         unavailable = dict(ON_CPU)
-        arms = {"eager": self._seat("eager")}
+        with ThreadPoolExecutor() as starters:
+            second = starters.submit(table.stock, "eager")
+            arms, failed = self._seated(("eager", "compile", "null"))
+            twin = second.result()
+        unavailable |= failed
+        arms.pop("null")
         try:
-            arms["compile"] = self._seat("compile")
-        except (WorkerFailure, KernelSkillError) as failure:
-            unavailable["compile"] = _line(failure)
-        second = table.stock("eager")
-        try:
-            measured = self._measure({**arms, "twin": second})
+            measured = self._measure({**arms, "twin": twin})
         finally:
-            second.close()
+            twin.close()
         aa = statistics.rank_interval(measured.ratios("eager", over="twin"))
         band = max(NOISE_FLOOR, abs(aa.value - 1) + (aa.high - aa.low) / 2)
         timings = tuple(
@@ -146,7 +150,7 @@ class CpuJudge:
             trial = self._trial(secret)
             state.write(trial.reference.initial)
             trial.families(seat, state)
-            arms = {name: self._seat(name) for name in self._stock_arms()}
+            arms, _ = self._seated(self._stock_arms())
             if base is not None:
                 arms["base"] = self._base_seat(base)
             measured = self._measure({"candidate": seat, **arms}, trial)
@@ -167,13 +171,14 @@ class CpuJudge:
         self._release_seats()
         try:
             for number in range(self.promotion_sets):
+                self._seated((*self._stock_arms(), "null"))
                 seat, state = self._need_table().candidate(candidate)
                 secret = Secret() if number == 0 else secret
                 trial = trial or self._trial(secret)
                 state.write(trial.reference.initial)
                 if number == 0:
                     trial.families(seat, state)
-                arms = {name: self._seat(name) for name in self._stock_arms()}
+                arms, _ = self._seated(self._stock_arms())
                 sets.append(self._measure({"candidate": seat, **arms}, trial))
                 if number < self.promotion_sets - 1:
                     seat.close()
@@ -213,6 +218,7 @@ class CpuJudge:
         if self._reference is not None:
             self._reference.close()
             self._reference = None
+        torch.set_num_threads(self._own_threads)
 
     # -- pieces ------------------------------------------------------------------------------------
 
@@ -340,6 +346,21 @@ class CpuJudge:
                 )
             self._seats[arm] = seat
         return self._seats[arm]
+
+    def _seated(self, arms: Sequence[str]) -> tuple[dict[str, Seat], dict[str, str]]:
+        """Seats of several arms, started side by side, and why others could not be had."""
+        self._need_reference()
+        seats: dict[str, Seat] = {}
+        failed: dict[str, str] = {}
+        with ThreadPoolExecutor() as starters:
+            for arm, started in [(arm, starters.submit(self._seat, arm)) for arm in arms]:
+                try:
+                    seats[arm] = started.result()
+                except (WorkerFailure, KernelSkillError) as failure:
+                    failed[arm] = _line(failure)
+        if "eager" in failed:
+            raise WorkerError(f"the eager arm cannot be timed: {failed['eager']}")
+        return seats, failed
 
     def _base_seat(self, base: Candidate) -> Seat:
         """The base, kept alive from screen to screen; it was verified before."""

@@ -8,6 +8,23 @@ from typing import NamedTuple
 from kernelskill.records import Graph, Node, Ref, TensorSpec
 from kernelskill.records.operators import family, function
 
+_STATISTICS = frozenset(
+    {
+        "sum",
+        "mean",
+        "amax",
+        "amin",
+        "max",
+        "min",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "norm",
+        "linalg_vector_norm",
+    }
+)
+"""Folds that a row is normalised by; a test (any) that masks its row is none."""
 _TOPS = frozenset({"amax", "max"})
 
 
@@ -67,7 +84,7 @@ class _Finder:
         groups: list[tuple[set[str], set[str]]] = []
         for node in self.reductions:
             meets = self._meets(node)
-            if node.name in taken or not meets:
+            if node.name in taken or not meets or function(node.op) not in _STATISTICS:
                 continue
             sources = self._sources(node)
             joined = [group for group in groups if group[1] & sources]

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from kernelskill.errors import ProgramError
 from kernelskill.floor.ceilings import load_ceilings
 from kernelskill.floor.ops import Call, Work, is_transcendental, work
-from kernelskill.floor.traffic import Traffic, graph_traffic, layouts, nbytes, node_traffic, used_values
+from kernelskill.floor.traffic import Demand, Traffic, layouts, nbytes, node_traffic, used_values
 from kernelskill.program.rewrite import remove_dead, simplify
 from kernelskill.records import Baselines, Ceilings, Floor, Graph, Node, Ref, TensorSpec, Workload
 from kernelskill.records.operators import family
@@ -61,8 +61,10 @@ def floor_of(workload: Workload, ceilings: Ceilings) -> Floor:
             Traffic(0, sum(map(nbytes, workload.outputs))), Work(), Work(), ceilings, overhead_ms, 0, {}
         )
     graph = minimal(workload.graph)
-    specs = layouts(graph)
-    works = node_works(graph, specs)
+    demand, specs = Demand(graph), layouts(graph)
+    works = {
+        name: done.times(demand.share(demand.nodes[name])) for name, done in node_works(graph, specs).items()
+    }
     used = used_values(graph)
     per_node = {}
     for node in graph.nodes:
@@ -73,8 +75,15 @@ def floor_of(workload: Workload, ceilings: Ceilings) -> Floor:
             per_node[node.name] = alone
     total = _sum(works.values())
     scaled = _sum(_at_float32_rate(node, works[node.name], specs) for node in graph.nodes)
-    traffic = graph_traffic(graph, workload.state)
-    return _floor(traffic, total, scaled, ceilings, overhead_ms, launches(workload.graph), per_node)
+    return _floor(
+        demand.traffic(workload.state),
+        total,
+        scaled,
+        ceilings,
+        overhead_ms,
+        launches(workload.graph),
+        per_node,
+    )
 
 
 def minimal(graph: Graph) -> Graph:

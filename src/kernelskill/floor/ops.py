@@ -21,6 +21,10 @@ class Work(NamedTuple):
     flops: float = 0.0
     transcendentals: float = 0.0
 
+    def times(self, share: float) -> Work:
+        """A share of it."""
+        return Work(self.flops * share, self.transcendentals * share)
+
 
 class Call(NamedTuple):
     """A node with the layouts of the tensors that it uses."""

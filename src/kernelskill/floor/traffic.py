@@ -70,20 +70,8 @@ def node_traffic(node: Node, specs: dict[Ref, TensorSpec], used: frozenset[Ref])
     return Traffic(read, sum(nbytes(specs[ref]) for ref in results if ref in specs and ref in used))
 
 
-def graph_traffic(graph: Graph, state: Iterable[StateSpec] = ()) -> Traffic:
-    """The least traffic of a graph without dead nodes; `state` tells which parameters are tied."""
-    reader = _Reader(graph)
-    tied = {item.path: item.tied_to for item in state if item.tied_to}
-    owners: dict[str, int] = defaultdict(int)
-    for item in graph.state:
-        owner = tied.get(item.path, item.path)
-        owners[owner] = max(owners[owner], reader.elements(Ref(node=item.name)) * item.spec.itemsize)
-    inputs = sum(reader.elements(Ref(node=item.name)) * item.spec.itemsize for item in graph.inputs)
-    return Traffic(inputs + sum(owners.values()), reader.written())
-
-
-class _Reader:
-    """Lower bounds of what is read of each value."""
+class Demand:
+    """How much of each value of a graph without dead nodes is needed at least, from its results backwards."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -93,15 +81,53 @@ class _Reader:
         for node in graph.nodes:
             for ref in dict.fromkeys(node.refs()):
                 self.users[ref].append(node)
+        self.results = {item for item in graph.outputs if isinstance(item, Ref)} | set(graph.updates.values())
         self.known: dict[Ref, int] = {}
+        for node in reversed(graph.nodes):  # users first, so that no chain is deep
+            for index in range(len(node.outputs)):
+                if Ref(node=node.name, output=index) in self.specs:
+                    self.elements(Ref(node=node.name, output=index))
+
+    def traffic(self, state: Iterable[StateSpec] = ()) -> Traffic:
+        """The least traffic; `state` tells which parameters are tied."""
+        tied = {item.path: item.tied_to for item in state if item.tied_to}
+        owners: dict[str, int] = defaultdict(int)
+        for item in self.graph.state:
+            owner = tied.get(item.path, item.path)
+            owners[owner] = max(owners[owner], self.read(Ref(node=item.name)))
+        inputs = sum(self.read(Ref(node=item.name)) for item in self.graph.inputs)
+        return Traffic(inputs + sum(owners.values()), self.written())
+
+    def read(self, ref: Ref) -> int:
+        """Bytes of an input or of state that are read; one that is only handed through is not read."""
+        used = [node for node in self.users[ref] if not self._is_handed_through(node)]
+        return self.elements(ref) * self.specs[ref].itemsize if used else 0
 
     def elements(self, ref: Ref) -> int:
-        """Elements of a value that are read at least: the largest use, or the union of its slices."""
+        """Elements of a value that are needed at least: the largest use, or the union of its slices."""
         if ref not in self.known:
             spec = self.specs[ref]
+            whole = distinct(spec)
             uses = [self._use(node, ref) for node in self.users[ref]]
-            self.known[ref] = min(distinct(spec), max([*uses, self._slices(ref, spec)], default=0))
+            least = max([*uses, self._slices(ref, spec)], default=0)
+            self.known[ref] = whole if ref in self.results and ref.node in self.nodes else min(whole, least)
         return self.known[ref]
+
+    def share(self, node: Node) -> float:
+        """Share of a node's results that is needed at least: it need not compute the rest."""
+        shares = [
+            self.elements(ref) / distinct(self.specs[ref])
+            for ref in (Ref(node=node.name, output=index) for index in range(len(node.outputs)))
+            if ref in self.specs and distinct(self.specs[ref])
+        ]
+        return max(shares, default=0.0)
+
+    def _is_handed_through(self, node: Node) -> bool:
+        """Whether a node is a view that ends in results only."""
+        if family(node.op) != "view":
+            return False
+        refs = [Ref(node=node.name, output=index) for index in range(len(node.outputs))]
+        return all(self._is_handed_through(user) for ref in refs for user in self.users[ref])
 
     def written(self) -> int:
         """Bytes of outputs and new buffer values; an output that is an input or a view of one is not written."""
@@ -135,6 +161,8 @@ class _Reader:
         if first == ref and function(node.op) in _FEW_OF_MANY:
             return 1
         out = node.outputs[0] if node.outputs else None
+        if out is not None and self.share(node) < 1:
+            return min(distinct(spec), self.elements(Ref(node=node.name)))
         if first != ref or out is None:
             return distinct(spec)
         if function(node.op) == "gather":

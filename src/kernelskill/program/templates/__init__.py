@@ -1,0 +1,1 @@
+"""Kernels that are not a loop nest over one space: scans and pooling."""

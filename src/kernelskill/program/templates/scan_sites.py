@@ -1,0 +1,232 @@
+"""Where a graph scans: the core with the flips and shifted zeros around it that an index does for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelskill.errors import ProgramError
+from kernelskill.program.assemble import identifier
+from kernelskill.program.fusion import is_convex, replaced
+from kernelskill.program.program import Kernel, Program, Template
+from kernelskill.program.rewrite.dead import dead_nodes
+from kernelskill.program.rewrite.editor import Editor, argument, function
+from kernelskill.program.templates.pointwise import LOCALS, consumers, layouts, pointwise_region, producers
+from kernelskill.records import Graph, Node, Ref, TensorSpec
+
+FOLDS = {"aten.cumsum.default": "sum", "aten.cumprod.default": "prod"}
+SKILL = "single-pass-scan"
+
+
+@dataclass(frozen=True)
+class ScanSite:
+    """A scan and what it absorbs."""
+
+    core: str
+    """The cumsum or cumprod node."""
+    nodes: tuple[str, ...]
+    """The core and the absorbed flips, shifts and zeros, without point-wise neighbours."""
+    source: Ref
+    """What is scanned."""
+    result: Ref
+    fold: str
+    axis: int
+    reverse: bool
+    exclusive: bool
+    length: int
+    """Elements read along the axis."""
+    trim: tuple[tuple[int, int, int], ...] = ()
+    """(dimension, begin, end) by which the source is cut, where a cut stood between the shift and the scan."""
+
+
+def scan_sites(program: Program) -> list[ScanSite]:
+    """All scans of a program that one kernel can do, in order of the graph."""
+    editor = Editor(program.graph)
+    found = [_site(editor, node) for node in program.graph.nodes if node.op in FOLDS]
+    return [site for site in found if site is not None]
+
+
+def _site(editor: Editor, node: Node) -> ScanSite | None:
+    spec, source = node.outputs[0], node.args[0]
+    read = editor.spec(source)
+    if spec is None or read is None or not isinstance(source, Ref) or not spec.shape or spec.numel == 0:
+        return None
+    if spec.dtype != "float32" or read.dtype not in {"float32", "float16", "bfloat16"}:
+        return None
+    axis = argument(node, 1, "dim")
+    if not isinstance(axis, int):
+        return None
+    axis %= len(spec.shape)
+    site = ScanSite(
+        core=node.name, nodes=(node.name,), source=source, result=Ref(node=node.name), fold=FOLDS[node.op],
+        axis=axis, reverse=False, exclusive=False, length=spec.shape[axis],
+    )  # fmt: skip
+    return _flipped(editor, _zeros_first(editor, _zeros_cat_after(editor, site)))
+
+
+def _with(site: ScanSite, **changes: object) -> ScanSite:
+    return ScanSite(**{**site.__dict__, **changes})  # type: ignore[arg-type]
+
+
+def _only_user(editor: Editor, value: Ref) -> Node | None:
+    if editor.uses(value.node) != 1:
+        return None
+    users = [node for node in editor.nodes.values() if value in node.refs()]
+    return users[0] if users else None
+
+
+def _flipped(editor: Editor, site: ScanSite) -> ScanSite:
+    """flip(scan(flip(x))) over the scanned axis."""
+    before, after = editor.producer(site.source), _only_user(editor, site.result)
+    if site.exclusive or before is None or after is None or function(before) != "flip" or function(after) != "flip":
+        return site
+    if editor.uses(before.name) != 1 or not (_flips(before, site.axis) and _flips(after, site.axis)):
+        return site
+    source = before.args[0]
+    assert isinstance(source, Ref)
+    nodes = (before.name, *site.nodes, after.name)
+    return _with(site, nodes=nodes, source=source, result=Ref(node=after.name), reverse=True)
+
+
+def _flips(node: Node, axis: int) -> bool:
+    dims, spec = argument(node, 1, "dims"), node.outputs[0]
+    return isinstance(dims, tuple) and spec is not None and [_int(d) % len(spec.shape) for d in dims] == [axis]
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _neutral_cat(editor: Editor, node: Node | None, site: ScanSite) -> Ref | None:
+    """The second part of cat([neutral element, x]) along the scanned axis."""
+    if node is None or function(node) != "cat" or not isinstance(node.args[0], tuple) or len(node.args[0]) != 2:
+        return None
+    head, tail = node.args[0]
+    spec, rank = editor.spec(head), len(node.outputs[0].shape) if node.outputs[0] else 1
+    if _int(argument(node, 1, "dim", 0)) % rank != site.axis or spec is None or not isinstance(tail, Ref):
+        return None
+    neutral = 0.0 if site.fold == "sum" else 1.0
+    is_neutral = editor.number(head) == neutral and spec.shape[site.axis] == 1
+    return tail if is_neutral else None
+
+
+def _zeros_cat_after(editor: Editor, site: ScanSite) -> ScanSite:
+    """cat([0, scan(x)]): result 0 is neutral."""
+    after = _only_user(editor, site.result)
+    if after is None or _neutral_cat(editor, after, site) != site.result:
+        return site
+    return _with(site, nodes=(*site.nodes, after.name), result=Ref(node=after.name), exclusive=True)
+
+
+def _zeros_first(editor: Editor, site: ScanSite) -> ScanSite:
+    """scan(cat([0, x])), perhaps with cuts between the two."""
+    if site.exclusive:
+        return site
+    at, nodes, cuts = editor.producer(site.source), list(site.nodes), []
+    while at is not None and at.op == "aten.slice.Tensor" and editor.uses(at.name) == 1:
+        dim, begin, end = (_int(argument(at, k, "", 0)) for k in (1, 2, 3))
+        before = editor.spec(at.args[0])
+        if argument(at, 4, "step", 1) != 1 or before is None or len(at.args) < 4:
+            return site
+        dim, size = dim % len(before.shape), before.shape[dim % len(before.shape)]
+        begin, end = (min(max(edge + size if edge < 0 else edge, 0), size) for edge in (begin, end))
+        if dim == site.axis and begin != 0:
+            return site
+        cuts += [(dim, begin, end)] if dim != site.axis else []
+        nodes.insert(0, at.name)
+        at = editor.producer(at.args[0])
+    tail = _neutral_cat(editor, at, site)
+    if at is None or tail is None or editor.uses(at.name) != 1 or site.length < 2:
+        return site
+    return _with(
+        site, nodes=(at.name, *nodes), source=tail, exclusive=True, length=site.length - 1, trim=tuple(cuts)
+    )
+
+
+def fuse_scan(program: Program, site: ScanSite) -> Program:
+    """The program with a scan and its point-wise neighbours as one kernel.
+
+    Raises:
+        ProgramError: it does not make one kernel.
+    """
+    graph, source = _trimmed(program.graph, site)
+    before, after = producers(graph, source), consumers(graph, site.result)
+    error = ProgramError(f"{site.core} does not make a kernel")
+    for first in ([before, []] if before else [[]]):
+        for last in range(len(after), -1, -1):
+            try:
+                return _fused(program, graph, site, source, first, after[:last])
+            except ProgramError as found:
+                error = found
+    raise error
+
+
+def _trimmed(graph: Graph, site: ScanSite) -> tuple[Graph, Ref]:
+    """The graph with the cuts made on the source itself, which costs nothing: a slice is a view."""
+    source = site.source
+    specs = layouts(graph)
+    for number, (dim, begin, end) in enumerate(site.trim):
+        spec = specs[source.node, source.output]
+        shape = tuple(end - begin if k == dim else size for k, size in enumerate(spec.shape))
+        cut = Node(
+            name=f"{site.core}_cut{number or ''}", op="aten.slice.Tensor", args=(source, dim, begin, end),
+            outputs=(spec.model_copy(update={"shape": shape}),),
+        )  # fmt: skip
+        nodes = list(graph.nodes)
+        place = next(k for k, node in enumerate(nodes) if node.name in site.nodes)
+        graph = graph.model_copy(update={"nodes": (*nodes[:place], cut, *nodes[place:])})
+        source = Ref(node=cut.name)
+        specs = layouts(graph)
+    return graph, source
+
+
+def _fused(
+    program: Program, graph: Graph, site: ScanSite, source: Ref, before: list[str], after: list[str]
+) -> Program:
+    names = {*site.nodes, *before, *after}
+    if not is_convex(graph, names):
+        raise ProgramError("a value leaves the scan and comes back into it")
+    specs = layouts(graph)
+    whole = specs[site.result.node, site.result.output]
+    read_shape = tuple(site.length if k == site.axis else size for k, size in enumerate(whole.shape))
+    result = Ref(node=after[-1]) if after else site.result
+    taken = set(LOCALS)
+    core = Ref(node=site.result.node)
+    narrowed = graph
+    if site.exclusive:
+        narrowed, source, specs = _narrowed(graph, source, read_shape, specs)
+    prologue, reads = pointwise_region(
+        narrowed, set(before), source, {site.axis}, TensorSpec.contiguous(read_shape), taken
+    )
+    epilogue, extra = pointwise_region(graph, set(after), result, {site.axis}, specs[result.node, 0], taken)
+    value = epilogue.inputs[extra.index(core)].name
+    name = identifier(
+        "reverse_" * site.reverse + "exclusive_" * site.exclusive + f"cum{site.fold}",
+        {kernel.name for kernel in program.kernels} | {name for name, _ in specs},
+    )
+    kernel = Kernel(
+        name=name,
+        body=Template(
+            name="scan",
+            parameters={"fold": site.fold, "reverse": site.reverse, "exclusive": site.exclusive,
+                        "length": site.length, "value": value},
+            prologue=prologue,
+            epilogue=epilogue,
+        ),
+        outputs=(specs[result.node, 0],),
+        skills=(SKILL,),
+    )  # fmt: skip
+    everything = [*reads, *(ref for ref in extra if ref != core)]
+    changed = replaced(graph, names, name, everything, [result])
+    gone = set(dead_nodes(changed)) - set(dead_nodes(graph))
+    changed = changed.model_copy(update={"nodes": tuple(n for n in changed.nodes if n.name not in gone)})
+    return program.model_copy(update={"graph": changed, "kernels": (*program.kernels, kernel)})
+
+
+def _narrowed(
+    graph: Graph, source: Ref, shape: tuple[int, ...], specs: dict[tuple[str, int], TensorSpec]
+) -> tuple[Graph, Ref, dict[tuple[str, int], TensorSpec]]:
+    """Pretend that the source is as long as what is read of it: its strides stay."""
+    spec = specs[source.node, source.output]
+    if spec.shape == shape:
+        return graph, source, specs
+    raise ProgramError("the scan reads only a part of its source")
