@@ -1,5 +1,7 @@
 """Floors by hand arithmetic."""
 
+from itertools import pairwise
+
 import pytest
 from hand_graphs import graph, node, spec, workload
 
@@ -211,5 +213,5 @@ def test_of_a_product_only_the_last_row_counts():
 def test_a_long_chain_is_no_problem():
     x = spec(10)
     names = ["x", *(f"n{k}" for k in range(3000))]
-    nodes = [node(b, "aten.sin.default", a, out=x) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [node(b, "aten.sin.default", a, out=x) for a, b in pairwise(names)]
     assert floor(graph({"x": x}, nodes, [names[-1]])).bytes_min == 80

@@ -81,7 +81,8 @@ def test_attention_is_two_products_and_a_softmax():
 
 def test_every_captured_operator_of_common_layers_is_in_a_family():
     layers = [nn.LayerNorm(16), nn.GroupNorm(2, 8), nn.Softmax(-1), nn.GELU(), nn.Mish(), nn.AvgPool2d(3),
-              nn.InstanceNorm2d(8), nn.LSTM(8, 4), nn.Hardtanh(), nn.Softplus(), nn.Upsample(scale_factor=2)]  # fmt: skip
+              nn.InstanceNorm2d(8), nn.LSTM(8, 4), nn.Hardtanh(), nn.Softplus(),
+              nn.Upsample(scale_factor=2)]  # fmt: skip
     shapes = {"LSTM": (3, 2, 8), "LayerNorm": (2, 8, 16, 16)}
     for layer in layers:
         graph = captured(layer, torch.randn(shapes.get(type(layer).__name__, (2, 8, 16, 16))))

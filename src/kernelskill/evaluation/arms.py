@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits, Worker
 from kernelskill.evaluation.reference import load_arm, reference_worker
@@ -50,8 +52,13 @@ class Table:
         """Longest time for one burst: twenty times what eager needs, and ten seconds."""
         return 10.0 + 20.0 * self.workload.eager_ms * self.calls / 1e3
 
-    def stock(self, arm: str) -> Seat:
+    def stock(self, arm: str, initial: dict[str, torch.Tensor], first: torch.Tensor) -> Seat:
         """A stock arm ("eager" or "compile"), warm: its first call (which compiles) is behind it.
+
+        Args:
+            arm: which one.
+            initial: the state that it gets.
+            first: a batch of inputs for the first call.
 
         Raises:
             TaskError: the reference cannot be loaded.
@@ -61,11 +68,14 @@ class Table:
         worker = reference_worker(arm, self.task, self.sandbox, self.limits, self.threads, cache)
         try:
             load_arm(worker, self.task, arm)
-            return self._seated(worker, frozen=False, seconds=max(self.seconds, LOAD_S))
+            seat = self._seated(worker, frozen=False, seconds=max(self.seconds, LOAD_S))
+            State(worker, self.workload, seat.seconds, by_shape=False).write(initial)
+            seat.burst(first, calls=1)
         except BaseException:
             # The worker must not outlive whatever ended its seating.
             worker.close()
             raise
+        return seat
 
     def null(self) -> Seat:
         """A worker that copies a ready result."""

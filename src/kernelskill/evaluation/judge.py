@@ -34,7 +34,6 @@ from kernelskill.records import (
     Candidate,
     Evaluation,
     Json,
-
     Status,
     Task,
     Workload,
@@ -42,6 +41,8 @@ from kernelskill.records import (
 
 NOISE_FLOOR = 0.02
 """Smallest A/A band: changes below 2 % are never called changes."""
+WORKER_BYTES = 700 << 20
+"""Memory that a stock arm with torch (and the compiler) loaded takes, about."""
 ON_CPU = {"graph": "CUDA graphs need a GPU", "compile+graph": "CUDA graphs need a GPU"}
 DESCRIBE_LIMITS = Limits(memory_bytes=64 << 30, cpu_s=900, processes=256, file_bytes=1 << 30, start_s=60.0)
 
@@ -114,16 +115,14 @@ class CpuJudge:
         """Time eager and compile in paired rounds, and eager against itself for the A/A band."""
         table = self._need_table()
         unavailable = dict(ON_CPU)
-        with ThreadPoolExecutor() as starters:
-            second = starters.submit(table.stock, "eager")
-            arms, failed = self._seated(("eager", "compile", "null"))
-            twin = second.result()
+        arms, failed = self._start(("eager", "compile", "null", "twin"))
         unavailable |= failed
-        arms.pop("null")
+        null, twin = arms.pop("null"), arms.pop("twin")
         try:
-            measured = self._measure({**arms, "twin": twin})
+            measured = self._measure({**arms, "twin": twin}, null)
         finally:
             twin.close()
+        self._seats = {**arms, "null": null}
         aa = statistics.rank_interval(measured.ratios("eager", over="twin"))
         band = max(NOISE_FLOOR, abs(aa.value - 1) + (aa.high - aa.low) / 2)
         timings = tuple(
@@ -150,10 +149,11 @@ class CpuJudge:
             trial = self._trial(secret)
             state.write(trial.reference.initial)
             trial.families(seat, state)
-            arms, _ = self._seated(self._stock_arms())
+            arms = self._live_arms()
+            null = arms.pop("null")
             if base is not None:
                 arms["base"] = self._base_seat(base)
-            measured = self._measure({"candidate": seat, **arms}, trial)
+            measured = self._measure({"candidate": seat, **arms}, null, trial)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "screen", failure, trial)
@@ -169,26 +169,33 @@ class CpuJudge:
         seat: Seat | None = None
         sets: list[Measured] = []
         self._release_seats()
+        names = (*self._stock_arms(), "null")
+        prepared: list[dict[str, Seat]] = []
         try:
             for number in range(self.promotion_sets):
-                self._seated((*self._stock_arms(), "null"))
+                if not prepared:
+                    prepared = self._start_sets(names, self.promotion_sets - number)
+                arms = prepared.pop(0)
+                self._seats = dict(arms)
+                if seat is not None:
+                    seat.close()
                 seat, state = self._need_table().candidate(candidate)
                 secret = Secret() if number == 0 else secret
                 trial = trial or self._trial(secret)
                 state.write(trial.reference.initial)
                 if number == 0:
                     trial.families(seat, state)
-                arms, _ = self._seated(self._stock_arms())
-                sets.append(self._measure({"candidate": seat, **arms}, trial))
-                if number < self.promotion_sets - 1:
-                    seat.close()
-                    self._release_seats()
+                null = arms.pop("null")
+                sets.append(self._measure({"candidate": seat, **arms}, null, trial))
+                self._release_seats()
             assert trial is not None
             assert seat is not None
             evaluation = self._verdict(candidate, "promotion", trial, sets, seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "promotion", failure, trial)
         finally:
+            for waiting in (seats for arms in prepared for seats in arms.values()):
+                waiting.close()
             if seat is not None:
                 seat.close()
             self._release_seats()
@@ -222,7 +229,7 @@ class CpuJudge:
 
     # -- pieces ------------------------------------------------------------------------------------
 
-    def _measure(self, arms: dict[str, Seat], trial: Trial | None = None) -> Measured:
+    def _measure(self, arms: dict[str, Seat], null: Seat, trial: Trial | None = None) -> Measured:
         side = self._need_reference()
         count = side.layout.count
         secret = trial.secret if trial else Secret()
@@ -240,7 +247,7 @@ class CpuJudge:
         if self._baselines is not None:
             eager_ms = self._baselines.ms("eager") or eager_ms
         rounds = rounds_for(eager_ms, count)
-        return run_rounds(arms, self._seat("null"), draw, rounds, random.Random(secret.next()), check)
+        return run_rounds(arms, null, draw, rounds, random.Random(secret.next()), check)
 
     def _verdict(
         self, candidate: Candidate, stage: str, trial: Trial, sets: list[Measured], seat: Seat
@@ -336,30 +343,53 @@ class CpuJudge:
         assert self._baselines is not None, "baselines() comes before candidates"
         return tuple(dict.fromkeys(("eager", self._baselines.best_arm)))
 
-    def _seat(self, arm: str) -> Seat:
-        if arm not in self._seats or not self._seats[arm].worker.alive:
-            table = self._need_table()
-            seat = table.null() if arm == "null" else table.stock(arm)
-            if arm != "null":
-                State(seat.worker, table.workload, seat.seconds, by_shape=False).write(
-                    self._need_reference().initial
-                )
-            self._seats[arm] = seat
-        return self._seats[arm]
+    def _live_arms(self) -> dict[str, Seat]:
+        """The stock arms and the null worker, kept from screen to screen."""
+        names = (*self._stock_arms(), "null")
+        missing = [name for name in names if name not in self._seats or not self._seats[name].worker.alive]
+        if missing:
+            started, failed = self._start(missing)
+            self._seats.update(started)
+            if failed:
+                raise WorkerError(f"a baseline that ran before does not start: {failed}")
+        return {name: self._seats[name] for name in names}
 
-    def _seated(self, arms: Sequence[str]) -> tuple[dict[str, Seat], dict[str, str]]:
+    def _start_sets(self, names: Sequence[str], wanted: int) -> list[dict[str, Seat]]:
+        """Process sets started side by side, as many as memory holds."""
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        table = self._need_table()
+        per_set = len(names) * (WORKER_BYTES + 2 * table.calls * sum(s.nbytes for s in table.workload.inputs))
+        count = max(1, min(wanted, int(0.5 * free / per_set)))
+        keys = [f"{name}#{number}" for number in range(count) for name in names]
+        started, failed = self._start(keys)
+        if failed:
+            raise WorkerError(f"a baseline that ran before does not start: {failed}")
+        return [{name: started[f"{name}#{number}"] for name in names} for number in range(count)]
+
+    def _start(self, names: Sequence[str]) -> tuple[dict[str, Seat], dict[str, str]]:
         """Seats of several arms, started side by side, and why others could not be had."""
-        self._need_reference()
+        side, table = self._need_reference(), self._need_table()
+        first = side.draw([secrets.randbits(62) for _ in range(side.layout.count)])
+        assert first is not None
+
+        def start(name: str) -> Seat:
+            arm = name.split("#")[0]
+            if arm == "null":
+                return table.null()
+            return table.stock("eager" if arm == "twin" else arm, side.initial, first)
+
         seats: dict[str, Seat] = {}
         failed: dict[str, str] = {}
-        with ThreadPoolExecutor() as starters:
-            for arm, started in [(arm, starters.submit(self._seat, arm)) for arm in arms]:
+        with ThreadPoolExecutor(max_workers=max(2, self.threads)) as starters:
+            for name, started in [(name, starters.submit(start, name)) for name in names]:
                 try:
-                    seats[arm] = started.result()
+                    seats[name] = started.result()
                 except (WorkerFailure, KernelSkillError) as failure:
-                    failed[arm] = _line(failure)
-        if "eager" in failed:
-            raise WorkerError(f"the eager arm cannot be timed: {failed['eager']}")
+                    failed[name] = _line(failure)
+        if any(name.startswith(("eager", "twin", "null")) for name in failed):
+            for seat in seats.values():
+                seat.close()
+            raise WorkerError(f"eager cannot be timed: {next(iter(failed.values()))}")
         return seats, failed
 
     def _base_seat(self, base: Candidate) -> Seat:

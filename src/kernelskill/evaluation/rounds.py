@@ -11,8 +11,8 @@ import torch
 
 from kernelskill.evaluation.seat import Burst, Seat
 
-LEAST_ROUNDS, MOST_ROUNDS = 6, 20
-TIMED_S = 0.35
+LEAST_ROUNDS, MOST_ROUNDS = 8, 24
+TIMED_S = 0.8
 """Seconds that one arm is timed for in a set of rounds (about)."""
 
 

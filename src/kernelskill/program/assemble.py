@@ -13,11 +13,7 @@ from kernelskill.program.values import TOTAL_LEVEL, Builder, Value
 from kernelskill.records import TensorSpec, contiguous_stride
 
 RESERVED = frozenset(
-    "n j i r k row block begin end first width full rest task take step settle value high next sum0 sum1 threads F from "
-    "auto double float int long short char bool const for if else while do return new delete this class struct "
-    "template typename using namespace static inline extern switch case break continue default goto union enum "
-    "signed unsigned void volatile register operator public private protected friend virtual try catch throw true "
-    "false and or not xor load store keep stream lanewise bits exp log tanh erf min max abs sin cos pow".split()
+    ["n", "j", "i", "r", "k", "row", "block", "begin", "end", "first", "width", "full", "rest", "task", "take", "step", "settle", "value", "high", "next", "sum0", "sum1", "threads", "F", "from", "auto", "double", "float", "int", "long", "short", "char", "bool", "const", "for", "if", "else", "while", "do", "return", "new", "delete", "this", "class", "struct", "template", "typename", "using", "namespace", "static", "inline", "extern", "switch", "case", "break", "continue", "default", "goto", "union", "enum", "signed", "unsigned", "void", "volatile", "register", "operator", "public", "private", "protected", "friend", "virtual", "try", "catch", "throw", "true", "false", "and", "or", "not", "xor", "load", "store", "keep", "stream", "lanewise", "bits", "exp", "log", "tanh", "erf", "min", "max", "abs", "sin", "cos", "pow"]
 )
 SUPPORTED = frozenset(["float32", "float16", "bfloat16", "bool", "int64", "int32", "uint8", "int8", "int16"])
 

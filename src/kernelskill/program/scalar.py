@@ -9,9 +9,9 @@ INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 LOGIC = {"and": "&", "or": "|", "xor": "^"}
 FUNCTIONS = frozenset(
-    "abs exp expm1 log log1p sqrt rsqrt tanh sigmoid erf sin cos floor ceil trunc round sign max min pow".split()
+    ["abs", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "floor", "ceil", "trunc", "round", "sign", "max", "min", "pow"]
 )
-TRANSCENDENTAL = frozenset("exp expm1 log log1p tanh sigmoid erf sin cos pow".split())
+TRANSCENDENTAL = frozenset(["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow"])
 MASKS = frozenset([*COMPARE, *LOGIC, "not", "to_mask"])
 """Operations whose result is a mask."""
 OTHERS = frozenset(["load", "where", "to_float", "not", "to_mask", "neg", "copy", "index"])
@@ -65,7 +65,6 @@ def numbered(args: tuple[str | float, ...]) -> tuple[str | float, ...]:
 
 def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
     """The expression on registers of type `F`; masks are what comparisons give."""
-
     args = numbered(args)
 
     def vector(argument: str | float) -> str:

@@ -38,7 +38,7 @@ def from_object(
     path = storage / PICKLE
     try:
         path.write_bytes(cloudpickle.dumps(content))
-    except Exception as error:  # noqa: BLE001  anything may refuse to be pickled, in its own words
+    except Exception as error:
         raise TaskError(f"the task cannot be pickled for its worker: {error}") from error
     cls = target if isinstance(target, type) or not is_module else type(target)
     name = getattr(cls, "__name__", type(target).__name__)

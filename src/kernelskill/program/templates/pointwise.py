@@ -15,7 +15,7 @@ from kernelskill.program.schedule import Schedule
 from kernelskill.program.values import Builder, Space
 from kernelskill.records import Graph, Ref, TensorSpec
 
-LOCALS = frozenset("F D in out line folded scale carry running walk task plane depth high low team part".split())
+LOCALS = frozenset(["F", "D", "in", "out", "line", "folded", "scale", "carry", "running", "walk", "task", "plane", "depth", "high", "low", "team", "part"])
 """Names that templates use in the functions they print."""
 
 

@@ -1,0 +1,62 @@
+"""The vocabulary: complete, typed, and strict."""
+
+import pytest
+
+from kernelskill.features import CATALOG
+from kernelskill.features.catalog import fact, facts_of, measured, names, vocabularies
+
+PROGRAM = """target threads floor_ms floor_bound base_ms floor_share_ratio best_stock_ratio footprint_bytes in_cache
+overhead_share_ratio kernels operators_left count_elementwise count_reduction count_softmax count_norm count_scan
+count_pool count_conv count_matmul count_noop count_dead is_training has_state_updates wrapper"""
+KERNEL = """kernel_kind rows row_length inner_length passes bytes transcendentals flops time_us share_ratio
+bandwidth_gb_per_s bandwidth_share_ratio exp_share_ratio flops_share_ratio parallel_efficiency_ratio kernel_bound
+vector_bits_used libm_calls spills gathers schedule_threads schedule_vector_bits schedule_unroll schedule_accumulators
+schedule_block schedule_nontemporal schedule_split"""
+OPERATOR = "op time_us share_ratio"
+
+
+def test_the_vocabulary_is_what_gates_may_use():
+    assert set(names("program")) == set(PROGRAM.split())
+    assert set(names("kernel")) == set(KERNEL.split())
+    assert set(names("operator")) == set(OPERATOR.split())
+    assert set(names()) == {*PROGRAM.split(), *KERNEL.split(), *OPERATOR.split()}
+
+
+def test_units_end_the_names():
+    for name, entry in CATALOG.items():
+        for ending, unit in (("_ms", "ms"), ("_us", "us"), ("_gb_per_s", "GB/s"), ("_bytes", "bytes")):
+            assert not name.endswith(ending) or entry.unit == unit, name
+        assert entry.meaning
+
+
+def test_measured_facts_come_from_a_clock():
+    assert {"base_ms", "time_us", "kernel_bound", "parallel_efficiency_ratio"} <= set(measured())
+    assert {"floor_ms", "rows", "spills", "op"}.isdisjoint(measured())
+
+
+def test_closed_vocabularies():
+    assert vocabularies()["kernel_bound"] == ("memory", "compute", "latency", "overhead")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", 1.5),
+        ("rows", True),
+        ("rows", -1),
+        ("in_cache", 1),
+        ("kernel_kind", "spiral"),
+        ("op", 3),
+        ("time_us", -0.1),
+    ],
+)
+def test_values_outside_the_declared_type_or_range_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        fact(name, value)
+
+
+def test_unknown_names_are_refused_and_unknown_values_left_out():
+    with pytest.raises(KeyError):
+        fact("coolness", 11)
+    assert list(facts_of({"rows": None})) == []
+    assert fact("rows", None).value is None
