@@ -29,8 +29,8 @@ from kernelskill.records import (
 ROWS, LENGTH = 1000, 2000
 SPEC = TensorSpec.contiguous((ROWS, LENGTH))
 MACHINE = Ceilings(
-    device="round numbers", threads=2, bandwidth_gb_per_s={"1000": 20.0, "100000000": 20.0}, fp32_gflops=100.0, exp_gops=4.0,
-    parallel_us=5.0, call_us=1.0, operator_us=1.5, measured_on="2026-01-01", cache_bytes=4_000_000,
+    device="round numbers", threads=2, bandwidth_gb_per_s={"1000": 20.0, "100000000": 20.0}, fp32_gflops=100.0,
+    exp_gops=4.0, parallel_us=5.0, call_us=1.0, operator_us=1.5, measured_on="2026-01-01", cache_bytes=4_000_000,
 )  # fmt: skip
 FLOOR = Floor(
     bytes_min=16_000_000, flops=0, transcendentals=0, launches=2, memory_ms=0.8, compute_ms=0.1, overhead_ms=0.001,
@@ -101,7 +101,8 @@ def evaluation(ms: float, speedup: float | None) -> Evaluation:
         interval = Interval(low=speedup, value=speedup, high=speedup)
         compared = (Comparison(arm="compile", speedup=interval, rounds=1, sets=1, significant=True),)
     return Evaluation(
-        candidate_id="c001", source_hash="", stage="screen", status=Status.PASSED, timings=(timing,), comparisons=compared
+        candidate_id="c001", source_hash="", stage="screen", status=Status.PASSED, timings=(timing,),
+        comparisons=compared,
     )  # fmt: skip
 
 
@@ -264,7 +265,8 @@ def test_the_captured_reference():
         *graph.nodes[1:],
     )
     workload = Workload(
-        inputs=(SPEC,), inputs_tree={"list": [{"tensor": 0}]}, outputs=(SPEC,), outputs_tree={"tensor": 0}, state=(), eager_ms=1.0,
+        inputs=(SPEC,), inputs_tree={"list": [{"tensor": 0}]}, outputs=(SPEC,), outputs_tree={"tensor": 0}, state=(),
+        eager_ms=1.0,
         graph=graph.model_copy(update={"nodes": nodes}),
     )  # fmt: skip
     facts = ExpertFeatureReader(MACHINE).read_graph(workload, FLOOR)

@@ -42,6 +42,8 @@ def find_patterns(graph: Graph) -> Patterns:
     finder = _Finder(graph)
     softmaxes = finder.softmaxes()
     inside = {name for pair in softmaxes for name in pair}
+    if softmaxes:
+        inside |= finder.shifts()
     norms = finder.norms(inside)
     members = inside | {name for group in norms for name in group}
     return Patterns(len(softmaxes), len(norms), frozenset(members))
@@ -78,6 +80,15 @@ class _Finder:
             if tops or self._meets(node):
                 found.append((node.name, *tops))
         return found
+
+    def shifts(self) -> set[str]:
+        """Maxima that are taken off before an exponential; written twice, one of them reaches no sum."""
+        return {
+            node.name
+            for node in self.reductions
+            if function(node.op) in _TOPS
+            and any(function(user.op) == "exp" for name in self._meets(node) for user in self.users[name])
+        }
 
     def norms(self, taken: set[str]) -> list[set[str]]:
         """Groups of reductions that normalise the same row together (a mean and the variance about it)."""

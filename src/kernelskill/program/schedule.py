@@ -12,11 +12,11 @@ class Schedule(Record):
 
     threads: int = 0
     """Threads of the parallel loop; 0 = all that the caller gives."""
-    vector_bits: Literal[128, 256, 512] = 512
-    """Width of a vector register."""
+    vector_bits: Literal[128, 256, 512] = 256
+    """Width of a vector register. The widest is not the default: some processors slow down when they use it."""
     unroll: int = 1
     """Vectors of independent elements in flight in a map loop."""
-    accumulators: int = 4
+    accumulators: int = 2
     """Independent vector accumulators of a reduction."""
     block: int = 256
     """Elements of the inner axis kept in accumulators at a time (strided kernels); a multiple of the vector."""
