@@ -228,19 +228,18 @@ def test_what_a_kernels_time_is_spent_on(of, time_us, bound):
     assert read(of, profile(time_us)).get("kernel_bound", "rows") == bound
 
 
-def test_a_template_is_taken_by_its_tensors():
+def test_a_template_is_taken_by_its_tensors_and_the_space_that_it_reads():
     base = plain_map(4_000, "neg")
     spec = base.kernels[0].outputs[0]
-    scan = Kernel(
-        name="rows", body=Template(name="scan", parameters={"rows": 4, "row_length": 1000}), outputs=(spec,)
-    )
+    body = Template(name="scan", parameters={"length": LENGTH}, prologue=softmax_region())
+    scan = Kernel(name="rows", body=body, outputs=(spec,))
     facts = read(base.model_copy(update={"kernels": (scan,)}))
     assert facts.get("kernel_kind", "rows") == "scan"
-    assert (facts.get("bytes", "rows"), facts.get("rows", "rows"), facts.get("passes", "rows")) == (
-        32_000,
-        4,
-        1,
-    )
+    assert (facts.get("bytes", "rows"), facts.get("passes", "rows")) == (32_000, 1)
+    assert (facts.get("rows", "rows"), facts.get("row_length", "rows")) == (ROWS, LENGTH)
+    bare = scan.model_copy(update={"body": Template(name="max_pool", parameters={})})
+    facts = read(base.model_copy(update={"kernels": (bare,)}))
+    assert (facts.get("kernel_kind", "rows"), facts.get("rows", "rows")) == ("pool", None)
 
 
 def test_a_candidate_without_a_program_has_measured_facts():

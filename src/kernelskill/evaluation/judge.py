@@ -20,7 +20,7 @@ import torch
 
 from kernelskill.errors import KernelSkillError, WorkerError
 from kernelskill.evaluation import correctness, reference, statistics
-from kernelskill.evaluation.arms import Table
+from kernelskill.evaluation.arms import LOAD_S, Table
 from kernelskill.evaluation.labels import observe
 from kernelskill.evaluation.process import Limits, WorkerFailure
 from kernelskill.evaluation.reference import ReferenceSide, load_arm, reference_worker
@@ -41,6 +41,8 @@ from kernelskill.records import (
 
 NOISE_FLOOR = 0.02
 """Smallest A/A band: changes below 2 % are never called changes."""
+WIDEST_BAND = 0.2
+"""An A/A check that is further off than this met a disturbance; the intervals tell of it."""
 WORKER_BYTES = 700 << 20
 """Memory that a stock arm with torch (and the compiler) loaded takes, about."""
 ON_CPU = {"graph": "CUDA graphs need a GPU", "compile+graph": "CUDA graphs need a GPU"}
@@ -124,7 +126,7 @@ class CpuJudge:
             twin.close()
         self._seats = {**arms, "null": null}
         aa = statistics.rank_interval(measured.ratios("eager", over="twin"))
-        band = max(NOISE_FLOOR, abs(aa.value - 1) + (aa.high - aa.low) / 2)
+        band = max(NOISE_FLOOR, min(WIDEST_BAND, 2 * abs(aa.value - 1)))
         timings = tuple(
             statistics.timing(arm, [measured.times(arm)], median(measured.worker[arm])) for arm in arms
         )
@@ -133,7 +135,7 @@ class CpuJudge:
             timings=timings,
             best_arm=best,
             unavailable=unavailable,
-            noise_band_ratio=min(band, 0.5),
+            noise_band_ratio=band,
             null_ms=measured.null_ms,
         )
         return self._baselines
@@ -148,6 +150,7 @@ class CpuJudge:
             secret = Secret()
             trial = self._trial(secret)
             state.write(trial.reference.initial)
+            self._first_call(seat, secret)
             trial.families(seat, state)
             arms = self._live_arms()
             null = arms.pop("null")
@@ -183,6 +186,7 @@ class CpuJudge:
                 secret = Secret() if number == 0 else secret
                 trial = trial or self._trial(secret)
                 state.write(trial.reference.initial)
+                self._first_call(seat, secret)
                 if number == 0:
                     trial.families(seat, state)
                 null = arms.pop("null")
@@ -248,6 +252,15 @@ class CpuJudge:
             eager_ms = self._baselines.ms("eager") or eager_ms
         rounds = rounds_for(eager_ms, count)
         return run_rounds(arms, null, draw, rounds, random.Random(secret.next()), check)
+
+    def _first_call(self, seat: Seat, secret: Secret) -> None:
+        """The first call may compile (a candidate under torch.compile does), so it gets the time of a build."""
+        side = self._need_reference()
+        batch = side.draw([secret.next() for _ in range(side.layout.count)])
+        assert batch is not None
+        usual, seat.seconds = seat.seconds, LOAD_S
+        seat.burst(batch, calls=1)
+        seat.seconds = usual
 
     def _verdict(
         self, candidate: Candidate, stage: str, trial: Trial, sets: list[Measured], seat: Seat

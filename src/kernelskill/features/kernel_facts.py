@@ -105,15 +105,19 @@ def measured_facts(
         "exp_share_ratio": exponentials,
         "flops_share_ratio": arithmetic,
         "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
-        "kernel_bound": _bound(moved, exponentials + arithmetic, launch),
+        "kernel_bound": _bound(kernel, moved, exponentials + arithmetic, launch),
     }
 
 
-def _bound(moved: float, computed: float, launch: float) -> str:
-    """Launching first, as a small kernel is near no ceiling; then the nearer ceiling; else waiting."""
+def _bound(kernel: Kernel, moved: float, computed: float, launch: float) -> str:
+    """Launching first, as a small kernel is near no ceiling; then the nearer ceiling; else waiting.
+
+    The elements of a map do not wait for each other: what is near no ceiling there lacks throughput, not parallelism.
+    """
     if launch >= NEAR_CEILING:
         return "overhead"
-    if max(moved, computed) < NEAR_CEILING:
+    waits = kernel.region is None or not kernel.region.is_map
+    if waits and max(moved, computed) < NEAR_CEILING:
         return "latency"
     return "memory" if moved >= computed else "compute"
 
@@ -128,12 +132,11 @@ def _shape_facts(kernel: Kernel) -> dict[str, Scalar]:
             "inner_length": body.axes[-1].size,
             "passes": body.passes,
         }
-    known = {name: body.parameters.get(name) for name in ("rows", "row_length", "inner_length")}
-    return {
-        "kernel_kind": "pool" if "pool" in body.name else "scan",
-        "passes": 1,
-        **{name: value for name, value in known.items() if isinstance(value, int)},
-    }
+    space = body.prologue
+    known: dict[str, Scalar] = {"kernel_kind": "pool" if "pool" in body.name else "scan", "passes": 1}
+    if space is not None and not space.is_map:
+        known |= {"rows": space.rows, "row_length": space.row_length, "inner_length": space.axes[-1].size}
+    return known
 
 
 def _stage_work(stage: Stage) -> tuple[int, int]:

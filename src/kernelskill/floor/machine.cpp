@@ -1,8 +1,11 @@
 // What this processor can do at best: each function times one thing with all threads and returns seconds.
 // Every thread works on a share of its own for many rounds, so that the cost of the parallel region does not count.
 #include <omp.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #if defined(__AVX512F__) || defined(__AVX__)
@@ -24,18 +27,52 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds from the first thread's start to the last thread's end; `work(thread, threads)` is done by each.
+// The processors that this process may use, as it found them.
+static const cpu_set_t allowed = [] {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}();
+
+// Put the calling thread on a processor of its own: a thread that has just been woken shares its waker's for a while,
+// and two threads on one processor are no ceiling.
+static void settle(int thread) {
+  int left = thread % std::max(1, CPU_COUNT(&allowed));
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &allowed) || left-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+static double busy() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+// Seconds that the slowest thread needs for `work(thread, threads)`. Where each has a processor of its own, the time that
+// it is kept off it by a neighbour does not count; else it is the time from the first start to the last end.
 template <class Work> static double timed(int threads, Work work) {
-  double began = 1e300, ended = 0;
-#pragma omp parallel num_threads(threads) reduction(min : began) reduction(max : ended)
+  double began = 1e300, ended = 0, longest = 0;
+  std::atomic<int> arrived{0};
+#pragma omp parallel num_threads(threads) reduction(min : began) reduction(max : ended, longest)
   {
     const int thread = omp_get_thread_num(), count = omp_get_num_threads();
-#pragma omp barrier
+    if (count > 1) settle(thread);
+    arrived.fetch_add(1);
+    while (arrived.load() < count) sched_yield();
     began = now();
+    const double before = busy();
     work(thread, count);
+    longest = busy() - before;
     ended = now();
+    sched_setaffinity(0, sizeof allowed, &allowed);
   }
-  return ended - began;
+  return threads <= CPU_COUNT(&allowed) ? longest : ended - began;
 }
 
 static void share(long vectors, int thread, int count, long& first, long& last) {

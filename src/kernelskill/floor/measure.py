@@ -16,7 +16,7 @@ FOOTPRINTS = tuple(2**power for power in (15, 17, 19, 21, 23, 25, 28))
 """Bytes read and written in all: 32 KB to 256 MB."""
 TRIAL_S = 0.0015
 """Shortest time that one trial is worth measuring over."""
-SAMPLES = 12
+SAMPLES = 24
 """Visits of the points that take no time."""
 
 

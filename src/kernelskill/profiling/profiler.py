@@ -32,7 +32,8 @@ class CpuProfiler:
             total, steps = None, ()
             notes.append(f"no step times: the profiling worker's reply is not understood ({error!r})")
         if total is None and not notes:
-            notes.append("no step times: the profiling worker gave none")
+            why = reply.get("error") if isinstance(reply, dict) else None
+            notes.append(f"no step times: {why or 'the profiling worker gave none'}")
         static, note = read_machine_code(candidate.source, kernels) if kernels else ({}, "")
         notes += [note] if note else []
         return Profile(

@@ -14,7 +14,7 @@ def total_us(raw: Json) -> float | None:
     """Median microseconds of a call, or None when no call was timed."""
     if not isinstance(raw, Mapping):
         return None
-    return median(raw["calls_us"]) if raw.get("calls_us") else _positive(raw.get("total_us"))
+    return median(raw.get("calls_us") or ())
 
 
 def steps(raw: Json) -> tuple[StepProfile, ...]:
@@ -22,8 +22,7 @@ def steps(raw: Json) -> tuple[StepProfile, ...]:
 
     Args:
         raw: The worker's reply: `calls_us`, `kernels` {name: {times_us, count}}, `operators` [{op, count, time_us}] and
-            `one_thread` with the same of a single thread; or the same already as `total_us` and
-            `steps` [{name, kind, times_us, calls}].
+            `one_thread` with the same of a single thread.
     """
     if not isinstance(raw, Mapping):
         return ()
@@ -34,7 +33,7 @@ def steps(raw: Json) -> tuple[StepProfile, ...]:
     ]
     found.sort(key=lambda step: -step.time_us)
     whole = total_us(raw)
-    if whole is not None and not any(step.kind == "overhead" for step in found):
+    if whole is not None:
         rest = max(0.0, whole - sum(step.time_us for step in found))
         found.append(StepProfile(name="python", kind="overhead", time_us=rest, calls=1))
     return tuple(found)
@@ -46,15 +45,11 @@ def median(times: Sequence[float]) -> float | None:
     return statistics.median(known) if known else None
 
 
-Kind = Literal["kernel", "operator", "overhead"]
+Kind = Literal["kernel", "operator"]
 
 
 def _timed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Kind, float, int]]:
     """(name, kind, microseconds per call of forward, calls) of every step that ran and was timed."""
-    for step in raw.get("steps", ()):
-        time, kind = median(step["times_us"]), step.get("kind")
-        if time is not None and kind in ("kernel", "operator", "overhead"):
-            yield step["name"], kind, time, int(step.get("calls", 1))
     for name, seen in (raw.get("kernels") or {}).items():
         time = median(seen["times_us"])
         if time is not None and seen["count"]:

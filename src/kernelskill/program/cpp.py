@@ -41,15 +41,15 @@ def source(kernels: tuple[Kernel, ...]) -> str:
     dtypes = {dtype for function in printed.values() for dtype in function.dtypes}
     widths = sorted({kernel.schedule.lanes for kernel in kernels})
     parts = ["#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstring>"]
-    if "stream(" in bodies:
-        parts[0] += "\n#include <immintrin.h>"
+    mathematics = "".join(PIECES[name][1] for name in needed(functions))
+    if "stream(" in bodies or "_mm512" in mathematics:
+        parts[0] += "\n#ifdef __x86_64__\n#include <immintrin.h>\n#endif"
     parts.append("".join(vector_type(width) for width in widths).rstrip())
     memory = memory_functions(bodies, dtypes)
     if memory:
         parts.append("".join(memory).rstrip())
-    mathematics = needed(functions)
     if mathematics:
-        parts.append("".join(PIECES[name][1] for name in mathematics).rstrip())
+        parts.append(mathematics.rstrip())
     for kernel in kernels:
         skills = f"// {kernel.name}: {', '.join(kernel.skills)}\n" if kernel.skills else ""
         function = printed[kernel.name]

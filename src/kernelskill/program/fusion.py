@@ -16,7 +16,7 @@ from kernelskill.program.program import Kernel, Program
 from kernelskill.program.region import Region
 from kernelskill.program.values import Builder, Dims, Space, SplitAxis, Value
 from kernelskill.program.views import VIEWS, View, aliases, seen_through, within
-from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
+from kernelskill.records import FLOATING, Arg, Graph, Node, Ref, TensorSpec
 
 Site = tuple[str, ...]
 """Names of nodes, in order of the graph."""
@@ -159,6 +159,9 @@ def _pointwise(node: Node, builder: Builder, names: set[str], argument) -> Value
         for name, arg in node.kwargs.items()
         if name not in {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
     }
+    whole = [spec for spec in _input_specs(node, builder) if spec.dtype in {"int64", "int32"}]
+    if whole and not _is_exact(node, len(whole)):
+        raise ProgramError(f"{node.name} computes with whole numbers that float32 may not hold")
     value = RULES[node.op](builder.emit, *(resolve(arg) for arg in node.args), **kwargs)
     if not isinstance(value, Value):
         raise ProgramError(f"{node.name} computes nothing")
@@ -172,6 +175,24 @@ def _pointwise(node: Node, builder: Builder, names: set[str], argument) -> Value
         value = builder.emit("copy", value)
         value.dims = (*((),) * (len(spec.shape) - len(value.dims)), *value.dims)
     return value
+
+
+LARGEST_WHOLE = 1 << 24
+"""Whole numbers up to here are exact in float32."""
+
+
+def _input_specs(node: Node, builder: Builder) -> list[TensorSpec]:
+    return [builder.specs[ref.node, ref.output] for ref in node.refs()]
+
+
+def _is_exact(node: Node, whole: int) -> bool:
+    """Whether rounding its whole-number inputs to float32 changes nothing that torch would not change as well."""
+    name = node.op.removeprefix("aten.").split(".")[0]
+    if name in {"eq", "ne", "lt", "le", "gt", "ge"}:
+        constants = [number(arg) for arg in node.args if not isinstance(arg, Ref)]
+        return whole == 1 and all(item is not None and abs(item) < LARGEST_WHOLE for item in constants)
+    spec = node.outputs[0]
+    return spec is not None and spec.dtype in FLOATING
 
 
 def builder_shape(builder: Builder, dims: Dims) -> tuple[int, ...]:

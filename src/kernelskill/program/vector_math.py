@@ -5,8 +5,7 @@ mask, `mask ? a : b` selects. Tails are read and written with a length, so a loo
 are ours because no library may be linked that changes the floating-point mode of the process, and because calls into
 libm end vectorisation. They hold without -ffast-math: infinities, NaN and denormals come out as in libm.
 
-Sources: exp, log: Cephes single-precision coefficients (Moshier); erf: minimax fit in two ranges (Juffa);
-tanh through expm1. Measured error against float64: see `tests/program/test_vector_math.py`.
+Sources: exp, log, tanh near 0: Cephes single-precision coefficients (Moshier); erf: minimax fit in two ranges (Juffa). Measured error against float64: see `tests/program/test_vector_math.py`.
 """
 
 from __future__ import annotations
@@ -69,16 +68,42 @@ template <class F> inline F exp_reduced(F x, F& n) {
 template <class F> inline F power_of_two(decltype(F{} < F{}) n) { return bits<F>((n + 127) << 23); }
 """,
     ),
-    "exp": (
+    "within": (
+        (),
+        """\
+// x, or the bound that it passes; NaN stays.
+template <class F> inline F within(F x, float low, float high) {
+#ifdef __AVX512VL__  // one instruction a bound
+  F least{}, most{};
+  least += low, most += high;
+  if constexpr (sizeof(F) == 64) return (F)_mm512_max_ps((__m512)least, _mm512_min_ps((__m512)most, (__m512)x));
+  if constexpr (sizeof(F) == 32) return (F)_mm256_max_ps((__m256)least, _mm256_min_ps((__m256)most, (__m256)x));
+#endif
+  x = x > high ? F{} + high : x;
+  return x < low ? F{} + low : x;
+}
+""",
+    ),
+    "scaled": (
         ("exp_parts",),
         """\
+// x 2^floor(n); slow where the result is denormal.
+template <class F> inline F scaled(F x, F n) {
+#ifdef __AVX512VL__
+  if constexpr (sizeof(F) == 64) return (F)_mm512_scalef_ps((__m512)x, (__m512)n);
+  if constexpr (sizeof(F) == 32) return (F)_mm256_scalef_ps((__m256)x, (__m256)n);
+#endif
+  F m = n + 12582912.0f - 12582912.0f;  // to the nearest, then down
+  return x * power_of_two<F>(__builtin_convertvector(m - (m > n ? F{} + 1.0f : F{}), decltype(x < x)));
+}
+""",
+    ),
+    "exp": (
+        ("exp_parts", "scaled", "within"),
+        """\
 template <class F> inline F exp_(F x) {
-  using I = decltype(x < x);
-  x = x > 89.0f ? F{} + 89.0f : x;
-  x = x < -104.0f ? F{} - 104.0f : x;
-  F n, q = exp_reduced(x, n);
-  I k = __builtin_convertvector(n, I), half = k >> 1;  // two factors, so that denormal results are reached
-  return (q + 1.0f) * power_of_two<F>(half) * power_of_two<F>(k - half);
+  F n, q = exp_reduced(within(x, -104.0f, 89.0f), n);
+  return scaled(q + 1.0f, n * 0.5f) * scaled(F{} + 1.0f, n * 0.5f + 0.5f);  // two factors: quick denormals
 }
 """,
     ),
@@ -104,16 +129,18 @@ template <class F> inline F sigmoid_(F x) { return 1.0f / (1.0f + exp_(-x)); }
 """,
     ),
     "tanh": (
-        ("exp_parts", "abs", "copysign"),
+        ("exp_parts", "scaled", "within", "abs", "copysign"),
         """\
 template <class F> inline F tanh_(F x) {
-  using I = decltype(x < x);
-  F a = abs_(x), n;
-  a = a > 9.1f ? F{} + 9.1f : a;
+  F s = x * x, a = within(abs_(x), 0.0f, 9.1f), n;
+  F near = -5.70498872745e-3f * s + 2.06390887954e-2f;
+  near = near * s - 5.37397155531e-2f;
+  near = near * s + 1.33314422036e-1f;
+  near = near * s - 3.33332819422e-1f;
+  near = near * (s * x) + x;
   F q = exp_reduced(a + a, n);
-  F s = power_of_two<F>(__builtin_convertvector(n, I));
-  F e = q * s + (s - 1.0f);  // expm1(2 |x|)
-  return x != x ? x : copysign_(e / (e + 2.0f), x);
+  F far = copysign_(1.0f - 2.0f / (scaled(q + 1.0f, n) + 1.0f), x);
+  return abs_(x) > 0.625f ? far : near;
 }
 """,
     ),
