@@ -57,7 +57,11 @@ def export(model: nn.Module, inputs: list[torch.Tensor]) -> Graph:
             return tuple(map(argument, item))
         if isinstance(item, float) and (item != item or item in (float("inf"), -float("inf"))):
             return NonFinite(number=str(item))  # type: ignore[arg-type]
-        return item if isinstance(item, (int, float, bool, str, type(None))) else str(item).removeprefix("torch.")
+        return (
+            item
+            if isinstance(item, (int, float, bool, str, type(None)))
+            else str(item).removeprefix("torch.")
+        )
 
     signature = exported.graph_signature
     of = {item.arg.name: item for item in signature.input_specs}
@@ -146,7 +150,17 @@ def compiled(cases: list[Case], folder: Path) -> dict[str, tuple[Case, ctypes.CD
 def build(kernels: list[Kernel], folder: Path) -> ctypes.CDLL:
     text = folder / "kernels.cpp"
     text.write_text(source(tuple(kernels)))
-    command = ["g++", *FLAGS, "-Wall", "-Werror", "-shared", "-fPIC", str(text), "-o", str(folder / "kernels.so")]
+    command = [
+        "g++",
+        *FLAGS,
+        "-Wall",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        str(text),
+        "-o",
+        str(folder / "kernels.so"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     return ctypes.CDLL(str(folder / "kernels.so"))
@@ -161,7 +175,9 @@ def run(case: Case, library: ctypes.CDLL) -> tuple[list[torch.Tensor], dict[str,
     held = dict(case.model.named_parameters()) | dict(case.model.named_buffers())
     for item in graph.state:
         constant = item.kind == "constant"
-        value = torch.tensor(item.value, dtype=getattr(torch, item.spec.dtype)) if constant else held[item.path]
+        value = (
+            torch.tensor(item.value, dtype=getattr(torch, item.spec.dtype)) if constant else held[item.path]
+        )
         values[item.name] = [value.detach()]
 
     def given(arg: Any) -> Any:
@@ -196,6 +212,7 @@ def poisoned(spec: TensorSpec) -> torch.Tensor:
 
 def exact(case: Case) -> tuple[list[torch.Tensor], dict[str, torch.Tensor], list[torch.Tensor]]:
     """What float64 gives (outputs, buffers), and what eager gives."""
+
     def flat(result: Any) -> list[torch.Tensor]:
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
@@ -216,12 +233,14 @@ def check(case: Case, library: ctypes.CDLL, slack: float = 2.0) -> None:
     wanted, buffers, eager = exact(case)
     assert len(outputs) == len(wanted)
     for ours, true, stock in zip(outputs, wanted, eager, strict=True):
-        assert ours.shape == true.shape and ours.dtype == stock.dtype
+        assert ours.shape == true.shape
+        assert ours.dtype == stock.dtype
         if not ours.dtype.is_floating_point:
             assert torch.equal(ours, stock)
             continue
         assert torch.equal(ours.isnan(), stock.isnan())
-        assert torch.equal(ours.isposinf(), stock.isposinf()) and torch.equal(ours.isneginf(), stock.isneginf())
+        assert torch.equal(ours.isposinf(), stock.isposinf())
+        assert torch.equal(ours.isneginf(), stock.isneginf())
         finite = stock.isfinite()
         scale = rms(true[finite])
         error, own = rms(ours[finite].double() - true[finite]), rms(stock[finite].double() - true[finite])
@@ -230,9 +249,3 @@ def check(case: Case, library: ctypes.CDLL, slack: float = 2.0) -> None:
         assert error <= slack * own + floor, f"{case.name}: {error / scale:.2e} against {own / scale:.2e}"
     for path, value in updates.items():
         assert torch.allclose(value.double(), buffers[path].double(), rtol=1e-6, atol=1e-7), path
-
-
-def held(folder: Path, cases: list[Case]) -> Callable[[str], None]:
-    """Compile cases together; the result checks one of them by name."""
-    library = compiled(cases, folder)
-    return lambda name: check(*library[name])

@@ -27,7 +27,10 @@ def chain(x: torch.Tensor) -> torch.Tensor:
 
 def cases() -> list[Case]:
     torch.manual_seed(0)
-    found = [Case(f"unary_{name}", Computes(function), [torch.randn(33, 48) * 2]) for name, function in UNARY.items()]
+    found = [
+        Case(f"unary_{name}", Computes(function), [torch.randn(33, 48) * 2])
+        for name, function in UNARY.items()
+    ]
     found += [Case(f"chain_{length}", Computes(chain), [torch.randn(5, length)]) for length in LENGTHS]
     for dtype in (torch.bfloat16, torch.float16):
         name = str(dtype).removeprefix("torch.")
@@ -65,7 +68,9 @@ def test_one_kernel_as_accurate_as_eager(library, name: str) -> None:
 def test_non_finite_values_come_out_as_in_torch(library, name: str) -> None:
     case, built = library[f"unary_{name}"]
     x = case.inputs[0].clone()
-    x.view(-1)[:10] = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 1e-42, -1e-42, 3e38, -3e38, 90])
+    x.view(-1)[:10] = torch.tensor(
+        [float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 1e-42, -1e-42, 3e38, -3e38, 90]
+    )
     other = Case(case.name, case.model, [x])
     other.program = case.program
     (ours,), _ = run(other, built)

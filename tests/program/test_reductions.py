@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_programs import Case, Computes, check, compiled
+from small_programs import Case, Computes, check, compiled, run
 
 FOLDS = {
     "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "amin": torch.amin, "var": torch.var, "std": torch.std,
@@ -30,7 +30,13 @@ def cases() -> list[Case]:
             x = 1 + 0.1 * torch.randn(6, 50, 40)
             found.append(Case(label, Computes(lambda x, f=fold, d=dim: f(x, dim=d)), [x]))
     for length in LENGTHS:
-        for name, rounding in (("sum", False), ("amax", False), ("max", True), ("argmin", True), ("var", False)):
+        for name, rounding in (
+            ("sum", False),
+            ("amax", False),
+            ("max", True),
+            ("argmin", True),
+            ("var", False),
+        ):
             x = torch.randn(20, length) + 3
             x = x.round() if rounding else x
             found.append(Case(f"row_{name}_{length}", Computes(lambda x, f=FOLDS[name]: f(x, dim=-1)), [x]))
@@ -42,7 +48,9 @@ def cases() -> list[Case]:
         found.append(Case(f"all_{name}", Computes(function), [torch.rand(30, 201)]))
         found.append(Case(f"all_{name}_large", Computes(function), [torch.rand(3, 1 << 17)]))
     for threads in (1, 2, 3):
-        found.append(Case(f"threads_{threads}", Computes(lambda x: x.sum()), [torch.rand(1 << 18)], threads=threads))
+        found.append(
+            Case(f"threads_{threads}", Computes(lambda x: x.sum()), [torch.rand(1 << 18)], threads=threads)
+        )
         best = Computes(lambda x: x.argmax(-1))
         found.append(Case(f"place_{threads}", best, [torch.randn(2, 1 << 16).round()], threads=threads))
     schedules: dict[str, dict[str, object]] = {
@@ -50,13 +58,19 @@ def cases() -> list[Case]:
         "whole_rows": {"split": 1}, "small_blocks": {"block": 32},
     }  # fmt: skip
     for name, schedule in schedules.items():
-        found.append(Case(f"{name}_row", Computes(lambda x: x.sum(-1)), [torch.rand(9, 3001)], schedule=schedule))
-        found.append(Case(f"{name}_column", Computes(lambda x: x.sum(0)), [torch.rand(300, 301)], schedule=schedule))
+        found.append(
+            Case(f"{name}_row", Computes(lambda x: x.sum(-1)), [torch.rand(9, 3001)], schedule=schedule)
+        )
+        found.append(
+            Case(f"{name}_column", Computes(lambda x: x.sum(0)), [torch.rand(300, 301)], schedule=schedule)
+        )
     for dtype in (torch.bfloat16, torch.float16):
         name = str(dtype).removeprefix("torch.")
         found.append(Case(f"sum_{name}", Computes(lambda x: x.sum(-1)), [torch.rand(64, 1000).to(dtype)]))
     pooled = torch.rand(4, 6, 7, 7)
-    found.append(Case("global_pool", Computes(lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 1)), [pooled]))
+    found.append(
+        Case("global_pool", Computes(lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 1)), [pooled])
+    )
     found.append(Case("kept", Computes(lambda x: x.sum(1, keepdim=True) + 1), [torch.rand(30, 20, 10)]))
     return found
 
@@ -79,8 +93,6 @@ def test_fold_is_one_kernel_and_exact_enough(library, name: str) -> None:
 
 def test_first_of_equals_and_nan_win(library) -> None:
     case, built = library["row_max_17"]
-    from small_programs import run
-
     x = torch.zeros(20, 17)
     x[1, 5] = float("nan")
     x[1, 9] = float("nan")

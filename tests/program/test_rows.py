@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from small_programs import Case, Computes, check, compiled
@@ -17,11 +19,15 @@ def normalisations() -> list[Case]:
         "layer_long": (nn.LayerNorm(4097), draw(5, 4097)), "layer_few": (nn.LayerNorm((8, 64, 64)), draw(2, 8, 64, 64)),
         "layer_offset": (nn.LayerNorm((4, 64, 64)), draw(3, 4, 64, 64) + 100),
         "group": (nn.GroupNorm(4, 16), draw(2, 16, 9, 9)), "batch": (nn.BatchNorm2d(16), draw(4, 16, 9, 9) * 2 + 3),
-        "batch_flat": (nn.BatchNorm1d(16), draw(64, 16)), "batch_plain": (nn.BatchNorm1d(16, affine=False), draw(8, 16, 30)),
+        "batch_flat": (nn.BatchNorm1d(16), draw(64, 16)),
+        "batch_plain": (nn.BatchNorm1d(16, affine=False), draw(8, 16, 30)),
         "batch_untracked": (nn.BatchNorm1d(16, track_running_stats=False), draw(8, 16, 30)),
         "instance": (nn.InstanceNorm2d(16), draw(4, 16, 9, 9)), "rms": (nn.RMSNorm(100), draw(40, 100)),
     }  # fmt: skip
-    return [Case(f"norm_{name}", Computes(lambda m, x: F.relu(m(x)), module), [x]) for name, (module, x) in held.items()]
+    return [
+        Case(f"norm_{name}", Computes(lambda m, x: F.relu(m(x)), module), [x])
+        for name, (module, x) in held.items()
+    ]
 
 
 def rows() -> list[Case]:
@@ -41,7 +47,9 @@ def rows() -> list[Case]:
         "logsumexp": (lambda x: F.relu(torch.logsumexp(x, 1, keepdim=True)), draw(4, 20, 9, 9)),
         "shifted": (lambda x: F.gelu(x - x.max(1, keepdim=True).values), draw(40, 100)),
     }  # fmt: skip
-    return [Case(f"row_{name}", Computes(function), list(inputs)) for name, (function, *inputs) in table.items()]
+    return [
+        Case(f"row_{name}", Computes(function), list(inputs)) for name, (function, *inputs) in table.items()
+    ]
 
 
 def losses() -> list[Case]:
@@ -54,23 +62,38 @@ def losses() -> list[Case]:
         "cross_entropy": (F.cross_entropy, draw(100, 37), target),
         "cross_entropy_ignored": (F.cross_entropy, draw(100, 37), ignored),
         "cross_entropy_shares": (F.cross_entropy, draw(100, 37), share),
-        "smooth_l1": (F.smooth_l1_loss, draw(64, 500), draw(64, 500)), "huber": (F.huber_loss, draw(64, 500), draw(64, 500)),
+        "smooth_l1": (F.smooth_l1_loss, draw(64, 500), draw(64, 500)),
+        "huber": (F.huber_loss, draw(64, 500), draw(64, 500)),
         "hinge": (lambda x, y: torch.mean(torch.clamp(1 - x * y, min=0)), draw(64, 500), draw(500).sign()),
-        "divergence": (lambda x, y: F.kl_div(torch.log(x), y, reduction="batchmean"), torch.rand(64, 500) + 0.1, torch.rand(64, 500)),
+        "divergence": (
+            lambda x, y: F.kl_div(torch.log(x), y, reduction="batchmean"), torch.rand(64, 500) + 0.1, torch.rand(64, 500)
+        ),
         "cosine": (lambda x, y: torch.mean(1 - F.cosine_similarity(x, y, dim=1)), draw(64, 500), draw(64, 500)),
         "triplet": (nn.TripletMarginLoss(), draw(64, 500), draw(64, 500), draw(64, 500)),
         "logits": (F.binary_cross_entropy_with_logits, draw(64, 50), torch.rand(64, 50)),
-        "distillation": (lambda s, t: -(F.softmax(t / 2, -1) * F.log_softmax(s / 2, -1)).sum(-1).mean(), draw(64, 400), draw(64, 400)),
+        "distillation": (
+            lambda s, t: -(F.softmax(t / 2, -1) * F.log_softmax(s / 2, -1)).sum(-1).mean(), draw(64, 400), draw(64, 400)
+        ),
     }  # fmt: skip
-    return [Case(f"loss_{name}", Computes(function), list(inputs)) for name, (function, *inputs) in table.items()]
+    return [
+        Case(f"loss_{name}", Computes(function), list(inputs)) for name, (function, *inputs) in table.items()
+    ]
 
 
 def cases() -> list[Case]:
     torch.manual_seed(3)
     found = [*normalisations(), *rows(), *losses()]
     for threads in (1, 3):
-        found.append(Case(f"threads_{threads}", Computes(lambda x: F.softmax(x, -1)), [draw(200, 300)], threads=threads))
-    layer = {"narrow": {"vector_bits": 256}, "lone": {"accumulators": 1}, "unrolled": {"unroll": 4, "accumulators": 8}}
+        found.append(
+            Case(
+                f"threads_{threads}", Computes(lambda x: F.softmax(x, -1)), [draw(200, 300)], threads=threads
+            )
+        )
+    layer = {
+        "narrow": {"vector_bits": 256},
+        "lone": {"accumulators": 1},
+        "unrolled": {"unroll": 4, "accumulators": 8},
+    }
     for name, schedule in layer.items():
         module = Computes(lambda m, x: m(x), nn.LayerNorm(333))
         found.append(Case(f"schedule_{name}", module, [draw(30, 333)], schedule=schedule))
@@ -98,13 +121,9 @@ def test_rows_are_one_kernel_and_as_accurate_as_eager(library, name: str) -> Non
     check(case, built, slack=3.0)
 
 
-def test_rows_masked_out_block_by_block() -> None:
+def test_rows_masked_out_block_by_block(tmp_path: Path) -> None:
     x = draw(20, 5000)
     x[:, :4000] = -float("inf")
     x[3] = -float("inf")
     case = Case("masked", Computes(lambda x: F.softmax(x, -1)), [x])
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as folder:
-        check(*compiled([case], Path(folder))["masked"])
+    check(*compiled([case], tmp_path)["masked"])

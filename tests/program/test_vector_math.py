@@ -20,7 +20,20 @@ SMALLEST_NORMAL = 1.1754944e-38
 
 def samples() -> torch.Tensor:
     exponents = torch.linspace(-44, 38, 1 << 15, dtype=torch.float64)
-    special = [float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 1.0, -1.0, 88.7, 88.8, -103.9, -104.1, 1e-45]
+    special = [
+        float("inf"),
+        -float("inf"),
+        float("nan"),
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        88.7,
+        88.8,
+        -103.9,
+        -104.1,
+        1e-45,
+    ]
     parts = [
         torch.linspace(-105, 100, 1 << 16, dtype=torch.float64), torch.linspace(-2, 2, 1 << 16, dtype=torch.float64),
         10.0**exponents, -(10.0**exponents), torch.tensor(special, dtype=torch.float64),
@@ -45,7 +58,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
             )
     text = folder / "math.cpp"
     text.write_text("".join(parts))
-    command = ["g++", "-std=c++17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O2",
+        "-march=native",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-Wno-psabi",
+    ]
     subprocess.run([*command, "-shared", "-fPIC", str(text), "-o", str(folder / "math.so")], check=True)
     return ctypes.CDLL(str(folder / "math.so"))
 

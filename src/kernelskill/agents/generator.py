@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from kernelskill.agents.start import captured, hash_of
 from kernelskill.errors import ProgramError
-from kernelskill.program.program import Program, program_hash
 from kernelskill.protocols import SkillLibrary
-from kernelskill.records import Edit, Facts, Graph, Plan, Retrieval, Task, Workload
+from kernelskill.records import Edit, Facts, Json, Plan, Retrieval, Scalar, Task, Workload
 
 ORDER = (
     "remove-dead-code",
     "simplify-algebra",
-    "single-pass-scan",
-    "direct-pooling",
     "online-softmax",
     "fuse-row-normalization",
     "fuse-reduction",
+    "single-pass-scan",
+    "direct-pooling",
     "fuse-elementwise",
 )
 """What a rewrite removes, no kernel need compute; a row kernel takes its neighbours before plain chains do."""
 
 VARIANTS = (
     ("all structural skills", ORDER),
-    ("channels-last", ("remove-dead-code", "channels-last", *ORDER[1:])),
+    ("convolutions channels-last", ("remove-dead-code", "channels-last", *ORDER[1:])),
     ("without algebra", tuple(skill for skill in ORDER if skill != "simplify-algebra")),
 )
+COMPILE = "library-compile"
 MOST_EDITS = 64
 """A network with more sites than this is fused in its first sites."""
 
@@ -37,77 +38,98 @@ class ExpertGenerator:
         self._library = library
 
     def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
-        """Plans that differ in their program, best guess first; torch.compile as a candidate comes last."""
+        """At most `count` plans whose programs differ, best guess first; torch.compile as a candidate comes last."""
         retrieval = self._library.retrieve(facts)
+        start = captured(workload)
+        stock = list(self._compiled(start, workload, facts, retrieval))
         plans: list[Plan] = []
-        seen: set[str] = set()
-        if workload.graph is not None:
-            seen.add(program_hash(Program.from_graph(workload.graph)))
-            for title, order in VARIANTS:
-                plan, meaning = self._composed(title, order, workload.graph, facts, retrieval)
-                if plan is not None and meaning not in seen:
-                    seen.add(meaning)
-                    plans.append(plan)
-        stock = self._compiled(workload, facts, retrieval)
-        plans = plans[: max(1, count - (stock is not None))]
-        return (*plans, stock) if stock else tuple(plans)
+        seen = {hash_of(start)}
+        for title, order in VARIANTS if workload.graph is not None else ():
+            plan, meaning = self._composed(title, order, start, facts, retrieval)
+            if meaning not in seen:
+                seen.add(meaning)
+                plans.append(plan)
+        return tuple([*plans[: max(1, count - len(stock))], *stock][:count])
 
     def _composed(
-        self, title: str, order: tuple[str, ...], graph: Graph, facts: Facts, retrieval: Retrieval
-    ) -> tuple[Plan | None, str]:
-        program = Program.from_graph(graph).model_dump(mode="json")
+        self, title: str, order: Sequence[str], start: Json, facts: Facts, retrieval: Retrieval
+    ) -> tuple[Plan, str]:
+        """The plan of all admitted skills in that order, and the hash of the program it gives."""
+        program = start
         edits: list[Edit] = []
-        admitted = retrieval.admitted
+        left_out: list[str] = []
         for skill in order:
-            if skill not in admitted:
+            if skill not in retrieval.admitted:
+                left_out += self._refusal(skill, program, facts, retrieval)
                 continue
-            while len(edits) < MOST_EDITS:
-                added = self._next(skill, program, facts, edits)
-                if added is None:
-                    break
-                edit, program = added
+            for edit, changed in self._applied(skill, program, facts, MOST_EDITS - len(edits)):
+                program = changed
                 edits.append(edit)
-        if not edits:
-            return None, ""
         used = tuple(dict.fromkeys(edit.skill for edit in edits))
+        reason = "; ".join([f"{title}: {', '.join(used)}", *left_out])
         plan = Plan(
             base_id="",
             edits=tuple(edits),
-            skill=used[-1],
-            reason=f"{title}: {', '.join(used)}",
+            skill=used[-1] if used else "",
+            reason=reason,
             evidence_facts=_facts(retrieval, used),
         )
-        return plan, program_hash(Program.model_validate(program))
+        return plan, hash_of(program)
 
-    def _next(
-        self, skill: str, program: object, facts: Facts, before: list[Edit]
-    ) -> tuple[Edit, object] | None:
-        """The skill's next edit that changes the program."""
-        done = {edit.key for edit in before}
-        for edit in self._library.propose(skill, program, facts):
-            if edit.key in done:
-                continue
-            try:
-                changed = self._library.apply(program, edit)
-            except ProgramError:
-                continue
-            return edit, changed
-        return None
+    def _applied(self, skill: str, program: Json, facts: Facts, most: int) -> Iterator[tuple[Edit, Json]]:
+        """Edits of a skill, one after the other, each proposed for what the one before it left."""
+        done: set[str] = set()
+        meaning = hash_of(program)
+        while len(done) < most:
+            for edit in self._library.propose(skill, program, facts):
+                if edit.key in done:
+                    continue
+                try:
+                    changed = self._library.apply(program, edit)
+                except ProgramError:
+                    continue
+                if hash_of(changed) != meaning:
+                    break
+            else:
+                return
+            done.add(edit.key)
+            program, meaning = changed, hash_of(changed)
+            yield edit, program
 
-    def _compiled(self, workload: Workload, facts: Facts, retrieval: Retrieval) -> Plan | None:
-        if "library-compile" not in retrieval.admitted:
-            return None
+    def _refusal(self, skill: str, program: Json, facts: Facts, retrieval: Retrieval) -> list[str]:
+        """Why a skill that has a site here was left out; nothing for one without a site."""
+        refusals = [item.reason for item in retrieval.decisions if item.skill == skill]
+        if not refusals or not self._library.propose(skill, program, facts):
+            return []
+        return [f"{skill} left out: {refusals[0]}"]
+
+    def _compiled(
+        self, start: Json, workload: Workload, facts: Facts, retrieval: Retrieval
+    ) -> Iterator[Plan]:
+        """The stock compiler as a candidate; where nothing was captured, the gate knows too little to refuse it."""
+        reason = "stock compiler as a candidate"
         if workload.graph is None:
-            return None
-        program = Program.from_graph(workload.graph).model_dump(mode="json")
-        edits = self._library.propose("library-compile", program, facts)
-        if not edits:
-            return None
-        return Plan(base_id="", edits=tuple(edits[:1]), skill="library-compile", reason="stock compiler as a candidate")
+            reason = (
+                f"{reason}: the reference was not captured ({workload.capture_error or 'no reason given'})"
+            )
+        known = {item.skill for item in retrieval.decisions}
+        if COMPILE not in (retrieval.admitted if workload.graph is not None else known):
+            return
+        for edit in self._library.propose(COMPILE, start, facts)[:1]:
+            decision = next((item for item in retrieval.decisions if item.skill == COMPILE), None)
+            yield Plan(
+                base_id="",
+                edits=(edit,),
+                skill=COMPILE,
+                reason=reason,
+                evidence_facts=_facts(retrieval, (COMPILE,)),
+                expected_speedup=decision.expected_speedup if decision else None,
+            )
 
 
-def _facts(retrieval: Retrieval, skills: tuple[str, ...]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _facts(retrieval: Retrieval, skills: Sequence[str]) -> dict[str, Scalar]:
+    """What the gate read to admit the skills."""
+    found: dict[str, Scalar] = {}
     for decision in retrieval.decisions:
         if decision.admitted and decision.skill in skills:
             found.update(decision.facts)

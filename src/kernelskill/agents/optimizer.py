@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernelskill.agents.start import captured, hash_of, is_whole
 from kernelskill.errors import ProgramError
-from kernelskill.program.program import Program, program_hash
 from kernelskill.protocols import Printer, SkillLibrary
 from kernelskill.records import Candidate, Plan, Task, Workload
 
@@ -21,24 +21,21 @@ class ExpertOptimizer:
         """Apply the plan's edits in order and print the result.
 
         Raises:
-            ProgramError: an edit does not fit, or the program cannot be printed.
+            ProgramError: the base has no program, an edit does not fit, or the program cannot be printed.
         """
-        program = base.program if base else self._captured()
+        if base is not None and base.program is None:
+            raise ProgramError(f"{base.id} was not written from a program: there is nothing to edit")
+        program = captured(self._workload) if base is None else base.program
         for edit in plan.edits:
             program = self._library.apply(program, edit)
-        source = self._printer.source(program, self._task, self._workload)
-        before = base.skills if base else ()
+        if not is_whole(program, self._workload):
+            raise ProgramError(f"the reference was not captured: {self._workload.capture_error}")
         return Candidate(
             id=candidate_id,
             parent_id=base.id if base else "",
-            source=source,
+            source=self._printer.source(program, self._task, self._workload),
             program=program,
-            program_hash=program_hash(Program.model_validate(program)),
-            skills=(*before, *dict.fromkeys(edit.skill for edit in plan.edits)),
+            program_hash=hash_of(program),
+            skills=(*(base.skills if base else ()), *dict.fromkeys(edit.skill for edit in plan.edits)),
             note=plan.reason,
         )
-
-    def _captured(self) -> object:
-        if self._workload.graph is None:
-            raise ProgramError(f"the reference was not captured: {self._workload.capture_error}")
-        return Program.from_graph(self._workload.graph).model_dump(mode="json")

@@ -1,11 +1,12 @@
 """Whether a result is as accurate as it must be: error against the float64 twin, in units of eager's own.
 
 Gates (all must pass), for the candidate C, eager E and the twin Y of the same inputs:
-1. overall: rms(C - Y) <= max(2 rms(E - Y), rms(Y) * a), where a allows for one rounding of the result and for an honest
+1. overall: rms(C - Y) <= max(2 rms(E - Y), a rms(Y)), where a allows for one rounding of the result and for an honest
    order of summation: sequential in blocks of at most 4096, pairwise above;
-2. tail: max |C - Y| <= 4 max |E - Y| + 16 a * rms(Y) + 8 u |Y|;
+2. tail: max |C - Y| <= 4 max |E - Y| + 16 a rms(Y) + 8 u |Y|;
 3. locality: in each of up to 64 tiles the first gate, with a factor of 8, relative to that tile's own size;
-4. NaN and infinities stand where eager has them, and nowhere else.
+4. NaN and infinities stand where eager has them (or the twin, where only float32 overflows), and nowhere else.
+Integers and booleans are compared exactly, byte for byte; see `ties.py` for positions of largest elements.
 A gate has power if it refuses zeros, the mean, and the result of other inputs; without power it proves nothing.
 """
 
@@ -16,16 +17,19 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelskill.evaluation.errors_summed import TILES, UNIT, Sums, real, tiles
 from kernelskill.records import FamilyError, Graph, Precision
 
-UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
-"""Half a unit in the last place of 1."""
 LONGEST_SEQUENCE = 4096
-TILES = 64
 POOLED_ELEMENTS = 1024
 """Outputs smaller than this are pooled over several draws, or a lucky error would decide."""
-REDUCED_ERROR = 2.0**-7
-"""Relative rms error that a bf16 computation stays below (8 bits of significand)."""
+TIER_ERROR = {Precision.REDUCED: 2.0**-7, Precision.TF32: 2.0**-10}
+"""Relative rms error that a computation of that precision stays below (bf16 has 8 bits of significand, tf32 11)."""
+NOTHING = 1e-3
+"""Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
+SUMMING = ("mm", "conv", "sum", "mean", "norm", "softmax", "cum", "var", "pool", "loss", "dot", "mv", "std",
+           "attention", "logsumexp", "scan", "prod")  # fmt: skip
+"""Parts of operator names that mean a sum over many elements."""
 
 
 @dataclass
@@ -42,6 +46,11 @@ class Pool:
         self.eager.append(eager)
         self.twin.append(twin)
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether errors can be measured; otherwise results are compared exactly."""
+        return self.eager[0].is_floating_point() or self.eager[0].is_complex()
+
 
 def allowance(dtype: torch.dtype, precision: Precision, reduction: int) -> float:
     """Relative rms error that rounding and an honest order of summation may cost.
@@ -51,31 +60,36 @@ def allowance(dtype: torch.dtype, precision: Precision, reduction: int) -> float
         precision: accuracy owed.
         reduction: longest sum behind an output element.
     """
-    if precision is Precision.REDUCED:
-        return REDUCED_ERROR
+    unit = UNIT.get(dtype, 2.0**-24)
     accumulated = UNIT[torch.float32] * math.sqrt(min(max(reduction, 1), LONGEST_SEQUENCE))
-    return 2 * UNIT[dtype] + 4 * UNIT[torch.float32] + accumulated
+    return max(TIER_ERROR.get(precision, 0.0), 2 * unit + 4 * UNIT[torch.float32] + accumulated)
 
 
 def judge(pool: Pool, family: str, name: str, allowed: float) -> FamilyError:
     """All gates on one output."""
-    first = pool.eager[0]
-    if not (first.is_floating_point() or first.is_complex()):
+    if not pool.is_numeric:
         return _exact(pool, family, name)
-    rms, rms_eager, limit = _overall(pool, allowed)
-    worst = max(_finite_max((c.double() - y).abs()) for c, y in zip(pool.candidate, pool.twin, strict=True))
-    note = _non_finite(pool)
-    if not note and not rms <= limit:
+    parts = [
+        list(tiles(c, e, y)) for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True)
+    ]
+    whole = Sums()
+    for part in (part for call in parts for part in call):
+        whole += part
+    rms, rms_eager, limit = _overall(whole, allowed)
+    note = ""
+    if whole.stray:
+        note = f"{whole.stray} elements are NaN or infinite where they must not be, or finite where they must be"
+    elif not rms <= limit:
         note = f"error {rms:.2e} of the result's size, allowed {limit:.2e}"
-    if not note:
-        note = _tail(pool, allowed) or _tiles(pool, allowed)
+    else:
+        note = next((found for call in parts if (found := _tail(call, allowed) or _tiles(call, allowed))), "")
     return FamilyError(
         family=family,
         output=name,
-        rms=rms if math.isfinite(rms) else None,
-        rms_eager=rms_eager if math.isfinite(rms_eager) else None,
-        limit=limit if math.isfinite(limit) else None,
-        worst_abs=worst if math.isfinite(worst) else None,
+        rms=_finite(rms),
+        rms_eager=_finite(rms_eager),
+        limit=_finite(limit),
+        worst_abs=_finite(whole.worst),
         passed=not note,
         note=note,
     )
@@ -89,7 +103,7 @@ def has_power(pool: Pool, other: list[torch.Tensor], allowed: float) -> str:
         other: eager's results on other inputs, one per call.
         allowed: as for `judge`.
     """
-    if not (pool.eager[0].is_floating_point() or pool.eager[0].is_complex()):
+    if not pool.is_numeric:
         same = all(torch.equal(a, b) for a, b in zip(pool.eager, other, strict=True))
         return "the result of other inputs" if same else ""
     wrong = {
@@ -106,8 +120,9 @@ def has_power(pool: Pool, other: list[torch.Tensor], allowed: float) -> str:
 
 def finite_share(twin: list[torch.Tensor]) -> float:
     """Share of finite elements; 1 for integers and empty results."""
-    total = sum(item.numel() for item in twin if item.is_floating_point())
-    finite = sum(int(torch.isfinite(item).sum()) for item in twin if item.is_floating_point())
+    floating = [real(item) for item in twin if item.is_floating_point() or item.is_complex()]
+    total = sum(item.numel() for item in floating)
+    finite = sum(int(piece.isfinite().sum()) for item in floating for piece in item.reshape(-1).split(1 << 22))
     return finite / total if total else 1.0
 
 
@@ -122,11 +137,8 @@ def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
             if spec is not None:
                 specs.setdefault(node.name, spec)
     for node in graph.nodes:
-        result = node.outputs[0]
-        if result is None or not any(
-            word in node.op for word in ("mm", "conv", "sum", "mean", "norm", "softmax", "cum", "var", "pool", "loss",
-                                         "dot", "mv", "std", "attention", "logsumexp", "scan", "prod")
-        ):  # fmt: skip
+        result = node.outputs[0] if node.outputs else None
+        if result is None or not any(word in node.op for word in SUMMING):
             continue
         for ref in node.refs():
             spec = specs.get(ref.node)
@@ -136,21 +148,46 @@ def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
 
 
 def allclose(pool: Pool, family: str, name: str, tolerance: float) -> FamilyError:
-    """KernelBench's own rule: allclose to eager with equal absolute and relative tolerance."""
-    passed = all(
-        torch.allclose(c, e, atol=tolerance, rtol=tolerance)
-        for c, e in zip(pool.candidate, pool.eager, strict=True)
-    )
-    worst = max(_finite_max((c.double() - e.double()).abs()) for c, e in zip(pool.candidate, pool.eager, strict=True))
+    """KernelBench's own rule: allclose to eager with equal absolute and relative tolerance.
+
+    One thing is added: a constant is never right where eager's result is not constant, however small that is.
+    """
+    pairs = list(zip(pool.candidate, pool.eager, strict=True))
+    if not pool.is_numeric:
+        return _exact(pool, family, name)
+    close = all(torch.allclose(c, e, atol=tolerance, rtol=tolerance) for c, e in pairs)
+    flat = all(_is_constant(c) for c, _ in pairs) and not all(_is_constant(e) for _, e in pairs)
+    worst = max(_largest(real(c).double() - real(e).double()) for c, e in pairs)
+    note = "" if close else f"allclose at {tolerance:g} fails; largest difference {worst:.3g}"
+    note = note or ("a constant, where the result is not constant" if flat else "")
     return FamilyError(
-        family=family, output=name, rms=None, rms_eager=None, limit=tolerance, worst_abs=worst, passed=passed,
-        note="" if passed else f"allclose at {tolerance:g} fails; largest difference {worst:.3g}",
+        family=family, output=name, rms=None, rms_eager=None, limit=tolerance, worst_abs=_finite(worst),
+        passed=not note, note=note,
     )  # fmt: skip
+
+
+def roughly_equal(candidate: torch.Tensor, due: torch.Tensor, allowed: float) -> bool:
+    """A quick look at two results of one call that may each be off by `allowed`; False asks for a closer one."""
+    if not candidate.is_floating_point():
+        return torch.equal(bits(candidate), bits(due))
+    if not due.numel():
+        return True
+    apart = candidate.float() - due.float()
+    size = float(due.float().norm())
+    if not math.isfinite(size):
+        return False
+    tail = 16 * allowed * size / math.sqrt(due.numel())
+    return float(apart.norm()) <= allowed * size and float(apart.abs().max()) <= tail
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Booleans as bytes: a boolean that is neither 0 nor 1 compares equal to nothing."""
+    return tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
 
 
 def _exact(pool: Pool, family: str, name: str) -> FamilyError:
     """Integers and booleans are compared in their own type."""
-    wrong = sum(int((c != e).sum()) for c, e in zip(pool.candidate, pool.eager, strict=True))
+    wrong = sum(int((bits(c) != bits(e)).sum()) for c, e in zip(pool.candidate, pool.eager, strict=True))
     total = sum(item.numel() for item in pool.eager)
     return FamilyError(
         family=family, output=name, rms=None, rms_eager=None, limit=None, worst_abs=None, passed=wrong == 0,
@@ -158,89 +195,51 @@ def _exact(pool: Pool, family: str, name: str) -> FamilyError:
     )  # fmt: skip
 
 
-def _overall(pool: Pool, allowed: float) -> tuple[float, float, float]:
+def _overall(sums: Sums, allowed: float) -> tuple[float, float, float]:
     """Relative error of the candidate and of eager, and the limit."""
-    error = eager_error = size = 0.0
-    for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True):
-        good = torch.isfinite(y) & torch.isfinite(e)
-        error += float(((c.double() - y)[good] ** 2).sum())
-        eager_error += float(((e.double() - y)[good] ** 2).sum())
-        size += float((y[good] ** 2).sum())
-    if size == 0:
-        return (0.0 if error == 0 else math.inf), 0.0, 0.0
-    rms, rms_eager = math.sqrt(error / size), math.sqrt(eager_error / size)
+    if sums.size == 0:
+        return (0.0 if sums.error == 0 else math.inf), 0.0, 0.0
+    rms, rms_eager = math.sqrt(sums.error / sums.size), math.sqrt(sums.eager / sums.size)
     return rms, rms_eager, max(2 * rms_eager, allowed)
 
 
-def _tail(pool: Pool, allowed: float) -> str:
-    for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True):
-        good = torch.isfinite(y) & torch.isfinite(e)
-        if not bool(good.any()):
-            continue
-        apart, eager, truth = (c.double() - y)[good].abs(), (e.double() - y)[good].abs(), y[good].abs()
-        size = float((truth**2).mean().sqrt())
-        unit = UNIT.get(c.dtype, 2.0**-24)
-        limit = 4 * float(eager.max()) + 16 * allowed * size + 8 * unit * truth
-        outside = apart > limit
-        if bool(outside.any()):
-            worst = int(torch.argmax(apart - limit))
-            return f"{int(outside.sum())} elements too far off; the worst by {float(apart[worst]):.3g}"
-    return ""
+def _tail(parts: list[Sums], allowed: float) -> str:
+    whole = Sums()
+    for part in parts:
+        whole += part
+    size = math.sqrt(whole.size / max(whole.count, 1))
+    if whole.beyond <= 4 * whole.worst_eager + 16 * allowed * size:
+        return ""
+    return f"some elements are too far off; the worst by {whole.worst:.3g} (eager's worst {whole.worst_eager:.3g})"
 
 
-def _tiles(pool: Pool, allowed: float) -> str:
-    for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True):
-        if y.numel() < 2 * TILES:
-            continue
-        good = torch.isfinite(y) & torch.isfinite(e)
+def _tiles(parts: list[Sums], allowed: float) -> str:
+    if len(parts) < TILES:
+        return ""
+    whole = math.sqrt(sum(part.size for part in parts) / max(sum(part.count for part in parts), 1))
+    for index, part in enumerate(parts):
         error, eager, size = (
-            _tile_rms(torch.where(good, item, 0)) for item in (c.double() - y, e.double() - y, y)
+            math.sqrt(value / max(part.count, 1)) for value in (part.error, part.eager, part.size)
         )
-        off = error > 8 * torch.maximum(2 * eager, allowed * size)
-        if bool(off.any()):
-            index = int(off.nonzero()[0])
+        if error > 8 * max(2 * eager, allowed * size, NOTHING * allowed * whole):
             return (
-                f"part {index} of {len(off)} is off by {float(error[index]):.2e} "
-                f"(eager {float(eager[index]):.2e}, size {float(size[index]):.2e})"
+                f"part {index} of {len(parts)} is off by {error:.2e} (eager by {eager:.2e}; its size is {size:.2e})"
             )
     return ""
 
 
-def _tile_rms(values: torch.Tensor) -> torch.Tensor:
-    """Root mean square of equal parts of a flattened tensor, the remainder as one more part."""
-    flat = (values.abs() ** 2).reshape(-1)
-    length = flat.numel() // TILES
-    whole = flat[: length * TILES].reshape(TILES, length).mean(1)
-    rest = flat[length * TILES :]
-    return torch.cat([whole, rest.mean().reshape(1)] if rest.numel() else [whole]).sqrt()
+def _is_constant(tensor: torch.Tensor) -> bool:
+    flat = real(tensor).reshape(-1)
+    return flat.numel() > 1 and bool((flat == flat[0]).all())
 
 
-def roughly_equal(candidate: torch.Tensor, due: torch.Tensor, allowed: float) -> bool:
-    """A quick look at two results of one call that may each be off by `allowed`; False asks for a closer one."""
-    if not candidate.is_floating_point():
-        return torch.equal(candidate, due)
-    apart = candidate.float() - due.float()
-    size = float(due.float().norm())
-    if not math.isfinite(size):
-        return False
-    tail = 16 * allowed * size / math.sqrt(max(due.numel(), 1))
-    return float(apart.norm()) <= allowed * size and float(apart.abs().max()) <= tail if due.numel() else True
-
-
-def _non_finite(pool: Pool) -> str:
-    for c, e in zip(pool.candidate, pool.eager, strict=True):
-        if not torch.equal(torch.isnan(c), torch.isnan(e)):
-            return f"NaN at {int(torch.isnan(c).sum())} elements, eager at {int(torch.isnan(e).sum())}"
-        if c.is_complex():
-            continue
-        if not torch.equal(torch.where(torch.isinf(c), c, 0), torch.where(torch.isinf(e), e, 0)):
-            return f"infinite at {int(torch.isinf(c).sum())} elements, eager at {int(torch.isinf(e).sum())}"
-    return ""
-
-
-def _finite_max(tensor: torch.Tensor) -> float:
+def _largest(tensor: torch.Tensor) -> float:
     good = tensor[torch.isfinite(tensor)]
-    return float(good.max()) if good.numel() else 0.0
+    return float(good.abs().max()) if good.numel() else 0.0
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _mean(tensor: torch.Tensor) -> float:

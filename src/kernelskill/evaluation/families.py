@@ -1,15 +1,19 @@
 """Hidden input families: the task's own draw, changed in ways that an honest kernel does not notice.
 
-Only floating inputs are changed; integers, masks and the rest are a fresh draw in every family anyway.
+Only floating inputs that are not masks or normalised rows are changed; the rest is a fresh draw in every family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+BLOCK = 16
+"""Elements of one zeroed block."""
+NORMAL = 1e-3
+"""How near to 1 the sum (or length) of a row must be to count as normalised."""
 
 
 def _signed(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -17,11 +21,11 @@ def _signed(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _large(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    return x * 8
+    return x * 10
 
 
 def _small(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    return x * 0.125
+    return x * 0.1
 
 
 def _shifted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -30,9 +34,8 @@ def _shifted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 def _zero_blocks(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     flat = x.reshape(-1).clone()
-    blocks = torch.randint(0, 4, (max(1, flat.numel() // 16) + 1,), generator=rng) == 0
-    mask = blocks.repeat_interleave(16)[: flat.numel()]
-    flat[mask] = 0
+    blocks = torch.randint(0, 4, (flat.numel() // BLOCK + 1,), generator=rng) == 0
+    flat[blocks.repeat_interleave(BLOCK)[: flat.numel()]] = 0
     return flat.reshape(x.shape)
 
 
@@ -52,39 +55,68 @@ FAMILIES: dict[str, Change] = {
 """Family -> how it changes a floating input."""
 
 
-def apply(name: str, leaves: list[torch.Tensor], rng: torch.Generator) -> bool:
-    """Change the floating leaves in place.
+def changeable(leaves: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Which leaves a family may change: floating, not a mask of zeros and ones, not normalised row by row."""
+    return tuple(
+        place
+        for place, leaf in enumerate(leaves)
+        if leaf.is_floating_point() and leaf.numel() and not is_mask(leaf) and not is_normalised(leaf)
+    )
 
-    Returns:
-        Whether anything was changed (a task of integers has no families).
-    """
-    changed = False
-    for leaf in leaves:
-        if not leaf.is_floating_point() or leaf.numel() == 0:
-            continue
-        target = _stored(leaf)
+
+def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng: torch.Generator) -> None:
+    """Change these leaves in place."""
+    for place in places:
+        target = _stored(leaves[place])
         target.copy_(FAMILIES[name](target.clone(), rng))
-        changed = True
-    return changed
 
 
-def perturbed(state: list[torch.Tensor], rng: torch.Generator) -> list[torch.Tensor]:
-    """Parameters and buffers moved by a tenth of their own spread, at least 0.05 and never through zero for scales."""
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether it holds nothing but 0 and 1, or 0 and -infinity (a mask written as numbers)."""
+    masks = (tensor == 0) | (tensor == 1) | tensor.isneginf()
+    return bool(masks.all())
+
+
+def is_normalised(tensor: torch.Tensor) -> bool:
+    """Whether every row is a distribution (sums to 1, none negative) or a unit vector."""
+    if tensor.dim() == 0 or tensor.shape[-1] < 2:
+        return False
+    rows = tensor.double()
+    sums, lengths = rows.sum(-1), rows.square().sum(-1).sqrt()
+    distribution = bool((rows >= 0).all()) and bool(((sums - 1).abs() < NORMAL).all())
+    return distribution or bool(((lengths - 1).abs() < NORMAL).all())
+
+
+def perturbed(state: Sequence[torch.Tensor], rng: torch.Generator) -> list[torch.Tensor]:
+    """Parameters and buffers moved by a tenth of their own spread, at least 0.05; masks and integers stay.
+
+    What is nowhere negative (scales, variances) stays so; infinities stay where they are.
+    """
     moved = []
     for tensor in state:
-        if not tensor.is_floating_point() or tensor.numel() == 0:
+        if not tensor.is_floating_point() or tensor.numel() == 0 or _is_fixed(tensor):
             moved.append(tensor.clone())
             continue
-        spread = float(tensor.double().std()) if tensor.numel() > 1 else 0.0
-        noise = torch.randn(tensor.shape, generator=rng).clamp(-3, 3) * max(0.1 * spread, 0.05)
+        finite = tensor.double()[tensor.isfinite()]
+        spread = float(finite.std()) if finite.numel() > 1 else 0.0
+        noise = torch.randn(tensor.shape, generator=rng).clamp(-3, 3) * max(0.05, 0.1 * spread)
         fresh = tensor.double() + noise.double()
         if bool((tensor >= 0).all()):
             fresh = fresh.abs()
-        moved.append(fresh.to(tensor.dtype))
+        moved.append(torch.where(tensor.isfinite(), fresh, tensor.double()).to(tensor.dtype))
     return moved
+
+
+def _is_fixed(tensor: torch.Tensor) -> bool:
+    """A mask with both of its values; all zeros or all ones are a bias or a scale at its start."""
+    return is_mask(tensor) and tensor.numel() > 1 and not bool((tensor == tensor.reshape(-1)[0]).all())
 
 
 def _stored(leaf: torch.Tensor) -> torch.Tensor:
     """The part of an expanded tensor that is stored."""
-    index = tuple(slice(0, 1) if step == 0 and size > 1 else slice(None) for size, step in zip(leaf.shape, leaf.stride(), strict=True))
-    return leaf[index]
+    return leaf[
+        tuple(
+            slice(0, 1) if step == 0 and size > 1 else slice(None)
+            for size, step in zip(leaf.shape, leaf.stride(), strict=True)
+        )
+    ]

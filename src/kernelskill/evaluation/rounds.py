@@ -1,4 +1,7 @@
-"""Paired rounds: every arm once per round, in shuffled order, on the same fresh inputs."""
+"""Paired rounds: every arm once per round, in shuffled order, on the same fresh inputs.
+
+All arms are treated alike: woken just before their burst, stopped right after it, so that none runs beside another.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,46 @@ from statistics import median
 
 import torch
 
+from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.seat import Burst, Seat
+from kernelskill.records import Status
 
-LEAST_ROUNDS, MOST_ROUNDS = 8, 24
-TIMED_S = 0.8
+LEAST_ROUNDS, MOST_ROUNDS = 9, 25
+TIMED_S = 0.5
 """Seconds that one arm is timed for in a set of rounds (about)."""
+WARM_UP = 2
+LATE_MS, LATE_SHARE = 1.0, 0.1
+"""Processor time after the answer that is still taken for tidying up: per burst, or as a share of the burst."""
+PROCESSORS_OVER = 0.3
+"""Processors beyond the threads given that are still taken for bookkeeping."""
 
 
 @dataclass
 class Measured:
     """Times of all arms in one process set."""
 
+    calls: int
     wall: dict[str, list[float]] = field(default_factory=dict)
     worker: dict[str, list[float]] = field(default_factory=dict)
     null_wall: list[float] = field(default_factory=list)
     null_worker: list[float] = field(default_factory=list)
+    late: dict[str, list[float]] = field(default_factory=dict)
+    processors: dict[str, list[float]] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
+
+    def add(self, bursts: dict[str, Burst]) -> None:
+        """One round."""
+        for arm, burst in bursts.items():
+            if arm == "null":
+                self.null_wall.append(burst.wall_ms)
+                self.null_worker.append(burst.worker_ms)
+                continue
+            self.wall.setdefault(arm, []).append(burst.wall_ms)
+            self.worker.setdefault(arm, []).append(burst.worker_ms)
+            self.late.setdefault(arm, []).append(burst.late_ms)
+            self.processors.setdefault(arm, []).append(burst.processors)
+            if arm == "candidate":
+                self.flags.update(burst.flags)
 
     def times(self, arm: str) -> list[float]:
         """Milliseconds a call by the ranking clock: the larger of the judge's and the worker's own."""
@@ -43,14 +70,33 @@ class Measured:
         """Transport cost of a call."""
         return median(self.null_wall)
 
+    def honest(self, arm: str, threads: int) -> None:
+        """Whether an arm worked only while it was asked to, and on no more processors than it was given.
+
+        Raises:
+            WorkerFailure: it did not.
+        """
+        burst_ms = median(self.wall[arm]) * self.calls
+        late = median(self.late[arm])
+        if late > max(LATE_MS, LATE_SHARE * burst_ms):
+            detail = f"it goes on computing after it has answered ({late:.1f} ms per burst of {burst_ms:.1f} ms)"
+            raise WorkerFailure(
+                Status.INTEGRITY, detail, "join every thread and process before forward returns"
+            )
+        busy = median(self.processors[arm])
+        if busy > threads + PROCESSORS_OVER:
+            detail = f"it keeps {busy:.1f} processors busy; {threads} are given"
+            raise WorkerFailure(Status.INTEGRITY, detail, "use omp_get_max_threads() or torch.get_num_threads()")
+
 
 def rounds_for(eager_ms: float, calls: int) -> int:
-    """Number of rounds, fixed before anything is timed."""
+    """Number of rounds, fixed before anything is timed; odd, so that the median is one of them."""
     burst_s = max(1e-4, eager_ms * calls / 1e3)
-    return max(LEAST_ROUNDS, min(MOST_ROUNDS, round(TIMED_S / burst_s)))
+    return max(LEAST_ROUNDS, min(MOST_ROUNDS, round(TIMED_S / burst_s) | 1))
 
 
 Check = Callable[[torch.Tensor, dict[str, Burst]], None]
+Prepare = Callable[[Seat], None]
 
 
 def run_rounds(
@@ -60,7 +106,7 @@ def run_rounds(
     rounds: int,
     order: random.Random,
     check: Check,
-    warm_up: int = 2,
+    prepare: Prepare | None = None,
 ) -> Measured:
     """Time all arms.
 
@@ -68,30 +114,29 @@ def run_rounds(
         arms: arm -> seat.
         null: a seat whose worker only copies a ready result.
         draw: gives a fresh private batch; every round (warm-up included) has its own.
-        rounds: how many are kept.
+        rounds: how many are kept, after `WARM_UP` more.
         order: shuffles the arms.
         check: looks at the outputs of every round, warm-up included, between rounds.
-        warm_up: rounds before those kept.
+        prepare: puts a seat into the state that every burst starts from.
 
     Raises:
         WorkerFailure: an arm failed.
     """
-    measured = Measured({arm: [] for arm in arms}, {arm: [] for arm in arms})
+    measured = Measured(null.inputs.count)
     seats = [*arms.items(), ("null", null)]
-    for number in range(warm_up + rounds):
-        batch = draw()
-        order.shuffle(seats)
-        bursts = {arm: seat.burst(batch, command="null" if arm == "null" else "run") for arm, seat in seats}
-        check(batch, bursts)
-        if number < warm_up:
-            continue
-        blank = bursts.pop("null")
-        measured.null_wall.append(blank.wall_ms)
-        measured.null_worker.append(blank.worker_ms)
-        for arm, burst in bursts.items():
-            measured.wall[arm].append(burst.wall_ms)
-            measured.worker[arm].append(burst.worker_ms)
-        candidate = bursts.get("candidate")
-        if candidate is not None:
-            measured.flags.update(candidate.flags)
+    try:
+        for number in range(WARM_UP + rounds):
+            batch = draw()
+            order.shuffle(seats)
+            bursts = {}
+            for arm, seat in seats:
+                if prepare is not None:
+                    prepare(seat)
+                bursts[arm] = seat.burst(batch, command="null" if arm == "null" else "run", rest=True)
+            check(batch, bursts)
+            if number >= WARM_UP:
+                measured.add(bursts)
+    finally:
+        for _, seat in seats:
+            seat.wake()
     return measured

@@ -1,8 +1,9 @@
 """A worker at the judge's table: its own slots, one way to run a batch of calls, one clock.
 
 A burst: the clock starts; the judge copies the batch from its private memory into the worker's input slot, which the
-worker can only read; asks it to run; hears that it is done; the clock stops. A candidate's processes are then frozen
-before the outputs are copied into private memory, so that nothing written later counts.
+worker can only read; asks it to run; hears that it is done; the clock stops. Then the worker's processes are stopped,
+and only then are the outputs copied into private memory, so that nothing written later counts. Processor time that
+was spent between the answer and the stop is added to the worker's time.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from statistics import mean
 
 import torch
 
+from kernelskill.evaluation import replies
 from kernelskill.evaluation.channel import Slot
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Worker
+from kernelskill.evaluation.state import State
 from kernelskill.records import Json, TensorSpec
 
-POISON = 0xA5
-"""Byte that outputs hold before a call: a large negative number in every floating type, never a plausible result."""
+POISON = 0xFF
+"""Byte that outputs hold before a call: NaN in every floating type, -1 in integers, never a valid boolean."""
+FIRST_CALL_S = 60.0
+"""Longest time for a worker's first burst, in which it may still build kernels."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,29 @@ class Burst:
     """What one burst gave."""
 
     wall_ms: float
-    """From the reveal to the answer, per call."""
+    """From the reveal to the answer, with what was computed after the answer, per call."""
     worker_ms: float
     """The worker's own mean per call (not trusted)."""
     outputs: torch.Tensor
     """Private copy of the output bytes."""
-    flags: tuple[str, ...]
-    threads: int
+    late_ms: float = 0.0
+    """Processor time between the answer and the stop, whole burst."""
+    processors: float = 0.0
+    """Processors that it kept busy on average, by the kernel's count."""
+    flags: tuple[str, ...] = ()
 
 
 class Seat:
-    """A worker with slots for `count` calls."""
+    """A worker with slots for `count` calls.
+
+    Args:
+        worker: who sits here.
+        inputs, outputs: how the leaves of the calls lie in the slots.
+        inputs_tree, outputs_tree: nesting of arguments and result.
+        seconds: longest time for one command.
+        watched: stop the worker after each burst, and count its processor time.
+        first_call_s: longest time for the first burst.
+    """
 
     def __init__(
         self,
@@ -47,15 +64,20 @@ class Seat:
         inputs_tree: Json,
         outputs_tree: Json,
         *,
-        frozen: bool,
         seconds: float,
+        watched: bool = True,
+        first_call_s: float = FIRST_CALL_S,
     ) -> None:
         self.worker = worker
         self.inputs = inputs
         self.outputs = outputs
-        self._freeze = frozen
         self.seconds = seconds
-        """Longest time for one command."""
+        self.state: State | None = None
+        """The worker's parameters and buffers, where it has been given any."""
+        self._first_s = max(first_call_s, seconds)
+        self._warm = False
+        self._watched = watched
+        self._resting = False
         self._input_slot, self._output_slot = Slot(inputs.nbytes), Slot(outputs.nbytes)
         self._input = torch.frombuffer(self._input_slot.view(), dtype=torch.uint8)
         self._output = torch.frombuffer(self._output_slot.view(), dtype=torch.uint8)
@@ -75,8 +97,16 @@ class Seat:
         """Bind the worker's calls to this seat's slots (again, after another seat of the same worker)."""
         self.worker.call("bind", timeout_s=self.seconds, **self._bind)
 
-    def burst(self, batch: torch.Tensor, *, command: str = "run", calls: int | None = None) -> Burst:
-        """Run the batch once.
+    def burst(
+        self, batch: torch.Tensor, *, command: str = "run", calls: int | None = None, rest: bool = False
+    ) -> Burst:
+        """Run the first calls of a batch once.
+
+        Args:
+            batch: private input bytes.
+            command: "run", "null" or "run64".
+            calls: how many; default: all that the seat has.
+            rest: leave the worker stopped until its next burst, so that it cannot disturb others.
 
         Raises:
             WorkerFailure: the worker failed; for a candidate, that is its verdict.
@@ -84,27 +114,53 @@ class Seat:
         count = calls if calls is not None else self.inputs.count
         used = count * self.inputs.step
         self._output.fill_(POISON)
+        self.wake()
+        before = self.worker.cpu_seconds() if self._watched else 0.0
+        limit = self.seconds if self._warm else self._first_s
         began = time.perf_counter()
         self._input[:used].copy_(batch[:used])
-        reply = self.worker.call(command, timeout_s=self.seconds, order=list(range(count)))
+        reply = self.worker.call(command, timeout_s=limit, order=list(range(count)))
         wall = time.perf_counter() - began
-        if self._freeze:
-            self.worker.freeze()
-        outputs = self._output.clone()
-        if self._freeze:
-            self.worker.thaw()
-        times = [float(item) for item in reply.get("times_us", [])] or [1e6 * wall / count]
+        late, busy = self._stopped(before, wall) if self._watched else (0.0, 0.0)
+        outputs = self._output[: count * self.outputs.step].clone()
+        if self._watched and not rest:
+            self.wake()
+        self._warm = True
+        times = replies.times_ms(reply, count) if command != "run64" else [1e3 * wall / count]
         return Burst(
-            wall_ms=1e3 * wall / count,
-            worker_ms=mean(times) / 1e3,
+            wall_ms=1e3 * (wall + late) / count,
+            worker_ms=mean(times),
             outputs=outputs,
-            flags=tuple(str(flag)[:200] for flag in reply.get("flags", []))[:8],
-            threads=int(reply.get("threads", 0)),
+            late_ms=1e3 * late,
+            processors=busy,
+            flags=replies.flags(reply),
         )
+
+    def _stopped(self, before: float, wall: float) -> tuple[float, float]:
+        """Stop the worker; processor seconds since the answer, and processors busy until then."""
+        answered = self.worker.cpu_seconds()
+        self._resting = True
+        self.worker.freeze()
+        late = max(0.0, self.worker.cpu_seconds() - answered)
+        return late, max(0.0, answered - before) / wall
+
+    def wake(self) -> None:
+        """Let a resting worker go on."""
+        if self._resting:
+            self._resting = False
+            self.worker.thaw()
+
+    def give_state(self, values: dict[str, torch.Tensor]) -> None:
+        """Set the worker's parameters and buffers."""
+        if self.state is not None:
+            self.wake()
+            self.state.write(values)
 
     def close(self) -> None:
         """Kill the worker and give the memory back."""
         self.worker.close()
+        if self.state is not None:
+            self.state.close()
         self._input = self._output = torch.empty(0, dtype=torch.uint8)
         self._input_slot.close()
         self._output_slot.close()
@@ -113,4 +169,7 @@ class Seat:
 def as_float64(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     """The layouts that the float64 twin writes: floats widened, everything else as it is."""
     wide = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
-    return tuple(spec.model_copy(update={"dtype": wide.get(spec.dtype, spec.dtype)}) for spec in specs)
+    return tuple(
+        TensorSpec.contiguous(spec.shape, wide.get(spec.dtype, spec.dtype)) if spec.dtype in wide else spec
+        for spec in specs
+    )

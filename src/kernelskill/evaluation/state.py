@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kernelskill.evaluation import replies
 from kernelskill.evaluation.channel import Slot
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Worker
@@ -27,11 +28,11 @@ class State:
 
     def read(self) -> dict[str, torch.Tensor]:
         """Private copies of all tensors that the worker has, by name."""
-        reply = self._exchange(write=False)
         if self._memory is None:
             return {}
+        self._memory.fill_(0xFF)  # what the worker doesn't write must not look like an answer
+        absent = set(self._exchange(write=False))
         views = self._layout.views(self._memory, 0)
-        absent = set(reply["missing"])
         return {
             item.path: tensor.clone()
             for item, tensor in zip(self.specs, views, strict=True)
@@ -44,8 +45,7 @@ class State:
             return
         for item, target in zip(self.specs, self._layout.views(self._memory, 0), strict=True):
             target.copy_(values[item.path])
-        reply = self._exchange(write=True)
-        self.missing = tuple(str(name) for name in reply["missing"])
+        self.missing = self._exchange(write=True)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -53,10 +53,11 @@ class State:
         if self._slot is not None:
             self._slot.close()
 
-    def _exchange(self, *, write: bool) -> dict[str, list[str]]:
+    def _exchange(self, *, write: bool) -> tuple[str, ...]:
+        """Names that the worker's model lacks."""
         if not self.specs:
-            return {"missing": []}
-        return self._worker.call(
+            return ()
+        reply = self._worker.call(
             "state",
             timeout_s=self._seconds,
             names=[item.path for item in self.specs],
@@ -66,3 +67,4 @@ class State:
             write=write,
             by_shape=self._by_shape,
         )
+        return replies.names(reply, "missing")

@@ -78,7 +78,13 @@ def launch_us(kernel: Kernel, ceilings: Ceilings) -> float:
 
 
 def measured_facts(
-    step: StepProfile, load: Load, overhead_us: float, ceilings: Ceilings, total_us: float | None
+    step: StepProfile,
+    load: Load,
+    overhead_us: float,
+    ceilings: Ceilings,
+    total_us: float | None,
+    *,
+    is_map: bool = False,
 ) -> dict[str, Scalar]:
     """How near a kernel runs to this machine's ceilings. Nothing is said about a time of 0.
 
@@ -88,6 +94,7 @@ def measured_facts(
         overhead_us: `launch_us` of the kernel.
         ceilings: Of the machine that it was measured on.
         total_us: Time of a whole call of forward, microseconds.
+        is_map: Whether its elements are independent of each other.
     """
     time_us = step.time_us
     if time_us <= 0:
@@ -105,19 +112,18 @@ def measured_facts(
         "exp_share_ratio": exponentials,
         "flops_share_ratio": arithmetic,
         "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
-        "kernel_bound": _bound(kernel, moved, exponentials + arithmetic, launch),
+        "kernel_bound": _bound(moved, exponentials + arithmetic, launch, is_map),
     }
 
 
-def _bound(kernel: Kernel, moved: float, computed: float, launch: float) -> str:
+def _bound(moved: float, computed: float, launch: float, is_map: bool) -> str:
     """Launching first, as a small kernel is near no ceiling; then the nearer ceiling; else waiting.
 
     The elements of a map do not wait for each other: what is near no ceiling there lacks throughput, not parallelism.
     """
     if launch >= NEAR_CEILING:
         return "overhead"
-    waits = kernel.region is None or not kernel.region.is_map
-    if waits and max(moved, computed) < NEAR_CEILING:
+    if not is_map and max(moved, computed) < NEAR_CEILING:
         return "latency"
     return "memory" if moved >= computed else "compute"
 

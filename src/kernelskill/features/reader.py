@@ -92,9 +92,9 @@ class ExpertFeatureReader:
             yield from _machine_code(profile, kernel.name)
             if kernel.name in steps:
                 step = steps[kernel.name]
-                measured = measured_facts(
-                    step, load, launch_us(kernel, self._ceilings), self._ceilings, total_us
-                )
+                is_map = kernel.region is not None and kernel.region.is_map
+                launch = launch_us(kernel, self._ceilings)
+                measured = measured_facts(step, load, launch, self._ceilings, total_us, is_map=is_map)
                 yield from facts_of(measured, kernel.name)
 
     def _unknown_kernels(self, profile: Profile | None) -> Iterator[Fact]:

@@ -1,6 +1,6 @@
 """Short-term memory of one run: what was tried on which base, and why it failed."""
 
-from kernelskill.memory.lineage import ancestors
+from kernelskill.memory.lineage import ancestors, chain
 from kernelskill.memory.run_memory import RunMemory
 
-__all__ = ["RunMemory", "ancestors"]
+__all__ = ["RunMemory", "ancestors", "chain"]

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import keyword
 import math
-import re
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
+from kernelskill.program.identifiers import identifier
 from kernelskill.program.region import Axis, Op, Operand, Reduction, Region, Stage, Store
 from kernelskill.program.values import TOTAL_LEVEL, Builder, Value
 from kernelskill.records import TensorSpec, contiguous_stride
 
-RESERVED = frozenset(
-    ["n", "j", "i", "r", "k", "row", "block", "begin", "end", "first", "width", "full", "rest", "task", "take", "step", "settle", "value", "high", "next", "sum0", "sum1", "threads", "F", "from", "auto", "double", "float", "int", "long", "short", "char", "bool", "const", "for", "if", "else", "while", "do", "return", "new", "delete", "this", "class", "struct", "template", "typename", "using", "namespace", "static", "inline", "extern", "switch", "case", "break", "continue", "default", "goto", "union", "enum", "signed", "unsigned", "void", "volatile", "register", "operator", "public", "private", "protected", "friend", "virtual", "try", "catch", "throw", "true", "false", "and", "or", "not", "xor", "load", "store", "keep", "stream", "lanewise", "bits", "exp", "log", "tanh", "erf", "min", "max", "abs", "sin", "cos", "pow"]
-)
+__all__ = ["Assembly", "check_known", "identifier"]
+
 SUPPORTED = frozenset(["float32", "float16", "bfloat16", "bool", "int64", "int32", "uint8", "int8", "int16"])
-
-
-def identifier(text: str, taken: set[str]) -> str:
-    """A name that C++ and Python accept and that is not taken."""
-    base = re.sub(r"\W+", "_", text).strip("_") or "value"
-    base = f"v{base}" if base[0].isdigit() else base
-    name, number = base, 1
-    while name in taken or name in RESERVED or keyword.iskeyword(name):
-        number += 1
-        name = f"{base}_{number}"
-    taken.add(name)
-    return name
 
 
 class Assembly:
@@ -94,10 +80,10 @@ class Assembly:
         return identifier(value.name if value.kind != "op" else f"{value.fn}_", self.taken)
 
     def _operand(self, value: Value) -> Operand:
-        assert value.operand is not None and value.spec is not None
+        assert value.spec is not None
         spec = value.spec
         if spec.dtype not in SUPPORTED:
-            raise ProgramError(f"{value.operand.node} is {spec.dtype}: kernels compute in float32")
+            raise ProgramError(f"{value.name} is {spec.dtype}: kernels compute in float32")
         name = identifier(value.name, self.taken)
         self.names[id(value)] = identifier(f"{name}_", self.taken)
         return Operand(name=name, dtype=spec.dtype, strides=self._strides(value, spec), offset=value.offset)
@@ -131,7 +117,11 @@ class Assembly:
         levels = sorted({value.level for value in live if value.level < TOTAL_LEVEL} | {0})
         stages: list[Stage] = []
         for level in levels:
-            known = [value for value in live if value.level == level and value.kind == "op" and builder.is_row(value)]
+            known = [
+                value
+                for value in live
+                if value.level == level and value.kind == "op" and builder.is_row(value)
+            ]
             if level and known:
                 stages.append(self._scalar(known, level, targets))
             elif level and self._stores(level, targets):
@@ -237,7 +227,9 @@ class Assembly:
         return Op(
             name=self._text(value),
             fn=value.fn,
-            args=tuple(self._text(item) if isinstance(item, Value) else _spelled(item) for item in value.args),
+            args=tuple(
+                self._text(item) if isinstance(item, Value) else _spelled(item) for item in value.args
+            ),
         )
 
     def _operand_name(self, value: Value) -> str:
@@ -249,7 +241,9 @@ class Assembly:
 
     # -- axes --------------------------------------------------------------------------------------
 
-    def _merged(self, inputs: list[Operand], outputs: list[Operand]) -> tuple[tuple[Axis, ...], list[Operand]]:
+    def _merged(
+        self, inputs: list[Operand], outputs: list[Operand]
+    ) -> tuple[tuple[Axis, ...], list[Operand]]:
         """Drop axes of one step; merge neighbours of one role that every operand walks as one."""
         space = self.builder.space
         operands = [*inputs, *outputs]

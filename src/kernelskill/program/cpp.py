@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from kernelskill.program.memory_access import memory_functions
 from kernelskill.program.nests import TYPES, Nest
 from kernelskill.program.program import Kernel
 from kernelskill.program.strided import StridedNest
 from kernelskill.program.template import CppFunction, functions_of, print_template
 from kernelskill.program.vector_math import PIECES, needed, vector_type
+
+WIDTH = 110
 
 
 def kernel_function(kernel: Kernel) -> CppFunction:
@@ -33,6 +37,16 @@ def signature(kernel: Kernel, printed: CppFunction) -> str:
     return f'extern "C" void {kernel.name}({", ".join([*reads, *writes, "int threads"])})'
 
 
+def _declared(kernel: Kernel, printed: CppFunction) -> str:
+    """The declaration, over several lines where it is long."""
+    text = signature(kernel, printed)
+    if len(text) <= WIDTH:
+        return text
+    opening = text.index("(")
+    inside = textwrap.wrap(text[opening + 1 :], WIDTH - 4)
+    return "\n    ".join([text[: opening + 1], *inside])
+
+
 def source(kernels: tuple[Kernel, ...]) -> str:
     """One C++ file with all kernels of a program."""
     printed = {kernel.name: kernel_function(kernel) for kernel in kernels}
@@ -53,5 +67,5 @@ def source(kernels: tuple[Kernel, ...]) -> str:
     for kernel in kernels:
         skills = f"// {kernel.name}: {', '.join(kernel.skills)}\n" if kernel.skills else ""
         function = printed[kernel.name]
-        parts.append(f"{skills}{signature(kernel, function)} {{\n{function.body}\n}}")
+        parts.append(f"{skills}{_declared(kernel, function)} {{\n{function.body}\n}}")
     return "\n\n".join(parts) + "\n"

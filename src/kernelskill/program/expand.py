@@ -15,16 +15,19 @@ Results = tuple[Value | None, ...]
 FOLDS = {
     "aten.sum.dim_IntList": "sum", "aten.sum.default": "sum", "aten.mean.dim": "mean", "aten.mean.default": "mean",
     "aten.amax.default": "max", "aten.amin.default": "min", "aten.max.default": "max", "aten.min.default": "min",
-    "aten.max.dim": "max", "aten.min.dim": "min", "aten.argmax.default": "argmax", "aten.argmin.default": "argmin", "aten.prod.dim_int": "prod", "aten.prod.default": "prod",
+    "aten.max.dim": "max", "aten.min.dim": "min", "aten.argmax.default": "argmax", "aten.argmin.default": "argmin",
+    "aten.prod.dim_int": "prod", "aten.prod.default": "prod",
     "aten.any.dim": "any", "aten.any.default": "any", "aten.all.dim": "all", "aten.all.default": "all",
     "aten.any.dims": "any", "aten.var.correction": "var", "aten.std.correction": "std",
     "aten.linalg_vector_norm.default": "norm",
 }  # fmt: skip
-SOFTMAX = {"aten._softmax.default": "softmax", "aten._log_softmax.default": "log_softmax", "aten.logsumexp.default": "logsumexp"}
+SOFTMAX = {
+    "aten._softmax.default": "softmax",
+    "aten._log_softmax.default": "log_softmax",
+    "aten.logsumexp.default": "logsumexp",
+}
 BATCH_NORMS = ("aten._native_batch_norm_legit_functional.default", "aten._native_batch_norm_legit.no_stats")
-NORMS = frozenset(
-    ["aten.native_layer_norm.default", "aten.native_group_norm.default", *BATCH_NORMS]
-)
+NORMS = frozenset(["aten.native_layer_norm.default", "aten.native_group_norm.default", *BATCH_NORMS])
 NLL = frozenset(["aten.nll_loss_forward.default", "aten.nll_loss_nd.default", "aten.nll_loss.default"])
 HEADS = frozenset([*FOLDS, *SOFTMAX, *NORMS])
 """Operators around which a row kernel may grow."""
@@ -114,21 +117,9 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
     if kind == "mean":
         return (builder.emit("mul", fold("sum", value), 1.0 / count),)
     if kind in {"var", "std"}:
-        correction = number(node.kwargs.get("correction", 1))
-        mean = builder.emit("mul", builder.fold("sum", value, True), 1.0 / count)
-        apart = builder.emit("sub", value, mean)
-        squares = fold("sum", builder.emit("mul", apart, apart))
-        variance = builder.emit("mul", squares, 1.0 / max(count - (1 if correction is None else correction), 0.0 + 1e-300))
-        return (variance if kind == "var" else builder.emit("sqrt", variance),)
+        return (_spread(node, builder, value, count, fold),)
     if kind == "norm":
-        order = number(node.args[1]) if len(node.args) > 1 else number(node.kwargs.get("ord", 2))
-        if order == 2:
-            return (builder.emit("sqrt", fold("sum", builder.emit("mul", value, value))),)
-        if order == 1:
-            return (fold("sum", builder.emit("abs", value)),)
-        if order == math.inf:
-            return (fold("max", builder.emit("abs", value)),)
-        raise ProgramError(f"a norm of order {order} is not expanded")
+        return (_norm(node, builder, value, fold),)
     if kind in {"argmax", "argmin"}:
         return (_position(builder, value, keepdim, over, kind),)
     folded = fold(kind, value)
@@ -137,6 +128,30 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
     if node.op in {"aten.max.dim", "aten.min.dim"}:
         return (folded, _position(builder, value, keepdim, over, f"arg{kind}") if not row else None)
     return (folded,)
+
+
+def _spread(
+    node: Node, builder: Builder, value: Value, count: int, fold: Callable[[str, Value], Value]
+) -> Value:
+    """Variance or standard deviation, in two passes."""
+    correction = number(node.kwargs.get("correction", 1))
+    freedom = count - (1 if correction is None else correction)
+    mean = builder.emit("mul", builder.fold("sum", value, True), 1.0 / count)
+    apart = builder.emit("sub", value, mean)
+    squares = fold("sum", builder.emit("mul", apart, apart))
+    variance = builder.emit("mul", squares, 1.0 / freedom if freedom > 0 else math.inf)
+    return variance if FOLDS[node.op] == "var" else builder.emit("sqrt", variance)
+
+
+def _norm(node: Node, builder: Builder, value: Value, fold: Callable[[str, Value], Value]) -> Value:
+    order = number(node.args[1]) if len(node.args) > 1 else number(node.kwargs.get("ord", 2))
+    if order == 2:
+        return builder.emit("sqrt", fold("sum", builder.emit("mul", value, value)))
+    if order == 1:
+        return fold("sum", builder.emit("abs", value))
+    if order == math.inf:
+        return fold("max", builder.emit("abs", value))
+    raise ProgramError(f"a norm of order {order} is not expanded")
 
 
 def _position(builder: Builder, value: Value, keepdim: bool, over: set[int], kind: str) -> Value:
@@ -173,7 +188,9 @@ def _softmax(node: Node, builder: Builder, argument: Argument) -> Results:
         builder, builder.space.reduce
     ):
         raise ProgramError("softmax over other axes than the kernel's")
-    rows = math.prod(size for axis, size in enumerate(builder.space.sizes) if axis not in builder.space.reduce)
+    rows = math.prod(
+        size for axis, size in enumerate(builder.space.sizes) if axis not in builder.space.reduce
+    )
     contiguous = len(builder.space.reduce) == 1 and (len(builder.space.sizes) - 1) in builder.space.reduce
     if contiguous and rows >= FEW_ROWS_ONE_PASS:
         total = builder.fold("softmax", value)
@@ -251,7 +268,7 @@ def _group_norm(node: Node, builder: Builder, argument: Argument) -> Results:
     value = argument(source, None)
     if builder.space.dims != value.dims or len(builder.space.dims[1]) != 2:
         raise ProgramError("group normalisation in a space of another shape")
-    mean, apart, rstd, _, _ = _moments(builder, value, number(node.args[7]) or 0.0)
+    _, apart, rstd, _, _ = _moments(builder, value, number(node.args[7]) or 0.0)
     channels = builder.space.dims[1]
     normal = builder.emit("mul", apart, rstd)
     spread: Dims = (channels, *((),) * (len(value.dims) - 2))
@@ -268,7 +285,9 @@ def _batch_norm(node: Node, builder: Builder, argument: Argument) -> Results:
     running_mean, running_var = (None, None) if node.op.endswith("no_stats") else node.args[3:5]
     training, momentum, epsilon = node.args[-3:]
     if training is not True:
-        raise ProgramError("batch normalisation by running statistics is element-wise; it is not expanded here")
+        raise ProgramError(
+            "batch normalisation by running statistics is element-wise; it is not expanded here"
+        )
     value = argument(source, None)
     rank = len(value.dims)
     over = {axis for index in range(rank) if index != 1 for axis in value.dims[index]}
@@ -296,7 +315,9 @@ def _batch_norm(node: Node, builder: Builder, argument: Argument) -> Results:
         if not isinstance(running, Ref):
             updated.append(None)
             continue
-        new = builder.emit("add", builder.emit("mul", per_channel(running), 1.0 - step), builder.emit("mul", fresh, step))
+        new = builder.emit(
+            "add", builder.emit("mul", per_channel(running), 1.0 - step), builder.emit("mul", fresh, step)
+        )
         updated.append(_flat(builder, new, channel))
     results = (normal, _flat(builder, mean, channel), _flat(builder, rstd, channel), *updated)
     return results[: len(node.outputs)]

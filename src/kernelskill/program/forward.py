@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
+from kernelskill.program.arguments import attribute, bound_arguments, tensor_paths
 from kernelskill.program.program import Program
 from kernelskill.records import Arg, Json, Node, NonFinite, Ref, Workload
 
@@ -23,7 +24,10 @@ METHODS = {"view.default": "view", "expand.default": "expand", "clone.default": 
 class Forward:
     """Names values and spells statements."""
 
-    def __init__(self, program: Program, workload: Workload, parameters: list[str]) -> None:
+    def __init__(
+        self, program: Program, workload: Workload, parameters: list[str], indexed: bool = True
+    ) -> None:
+        self.indexed = indexed
         self.program = program
         self.workload = workload
         self.taken = {*parameters, *(kernel.name for kernel in program.kernels), "self", "torch", "F", "nn"}
@@ -33,22 +37,43 @@ class Forward:
     def lines(self) -> list[str]:
         """Statements of the body, the return included."""
         graph = self.program.graph
-        uses = self._uses()
+        uses, counted = self._uses(), self._counted()
         for name, path in self._input_paths().items():
             self.names[name, 0] = path
         for state in graph.state:
             if state.kind != "constant":
-                self.names[state.name, 0] = attribute(state.path)
+                self.names[state.name, 0] = attribute(state.path, self.indexed)
         lines = [
             f"{self._bind(state.name, 0)} = torch.tensor({state.value!r}, dtype=torch.{state.spec.dtype})"
             for state in graph.state
             if state.kind == "constant" and uses.get((state.name, 0))
         ]
         for node in graph.nodes:
-            lines.append(self._statement(node, uses))
-        lines += [f"{attribute(path)}.copy_({self._ref(ref)})" for path, ref in graph.updates.items()]
+            if node.name not in counted:
+                lines.append(self._statement(node, uses))
+        lines += [f"{attribute(path, self.indexed)} += {step}" for path, step in counted.values()]
+        lines += [
+            f"{attribute(path, self.indexed)}.copy_({self._ref(ref)})"
+            for path, ref in graph.updates.items()
+            if ref.node not in counted
+        ]
         lines.append(f"return {self._result()}")
         return lines
+
+    def _counted(self) -> dict[str, tuple[str, Arg]]:
+        """Nodes that only add a number to a buffer (batches seen), with the buffer's path."""
+        graph, uses = self.program.graph, self._uses()
+        paths = {state.name: state.path for state in graph.state}
+        nodes = {node.name: node for node in graph.nodes if node.op == "aten.add.Tensor" and not node.kwargs}
+        found: dict[str, tuple[str, Arg]] = {}
+        for path, ref in graph.updates.items():
+            node = nodes.get(ref.node)
+            if node is None or uses[ref.node, 0] != 1 or isinstance(node.args[1], Ref):
+                continue
+            buffer = node.args[0]
+            if isinstance(buffer, Ref) and paths.get(buffer.node) == path and uses[buffer.node, 0] == 1:
+                found[node.name] = (path, node.args[1])
+        return found
 
     def _statement(self, node: Node, uses: dict[tuple[str, int], int]) -> str:
         used = [output for output in range(len(node.outputs)) if uses.get((node.name, output))]
@@ -57,7 +82,9 @@ class Forward:
             return f"{self._bind(node.name, 0)} = {call}" if used else call
         if used == [0] and not node.op.startswith("kernel:"):
             return f"{self._bind(node.name, 0)} = {call}[0]"
-        targets = [self._bind(node.name, output) if output in used else "_" for output in range(len(node.outputs))]
+        targets = [
+            self._bind(node.name, output) if output in used else "_" for output in range(len(node.outputs))
+        ]
         return f"{', '.join(targets)} = {call}"
 
     def _call(self, node: Node) -> str:
@@ -115,23 +142,8 @@ class Forward:
 
     def _input_paths(self) -> dict[str, str]:
         """How each tensor input is reached from forward's parameters."""
-        paths: dict[int, str] = {}
-        tree = self.workload.inputs_tree
-
-        def walk(part: Json, path: str) -> None:
-            if "tensor" in part:
-                paths[part["tensor"]] = path
-            for kind in ("list", "tuple"):
-                for index, item in enumerate(part.get(kind, ())):
-                    walk(item, f"{path}[{index}]")
-            for key, item in part.get("dict", {}).items():
-                walk(item, f"{path}[{key!r}]")
-
-        items = tree.get("list", tree.get("tuple"))
-        if items is None:
-            items = list(tree.get("dict", {}).values()) if "dict" in tree else [tree]
-        for name, item in zip(self.parameters, items, strict=True):
-            walk(item, name)
+        given = bound_arguments(self.workload, self.parameters)
+        paths = {leaf: path for name, part in given.items() for leaf, path in tensor_paths(part, name)}
         return {item.name: paths[item.leaf] for item in self.program.graph.inputs}
 
     def _result(self) -> str:
@@ -153,14 +165,6 @@ class Forward:
             return f"{part['object']}({fields})"
 
         return build(graph.outputs_tree)
-
-
-def attribute(path: str) -> str:
-    """`self.layers.0.weight` as Python reaches it."""
-    text = "self"
-    for part in path.split("."):
-        text += f"[{part}]" if part.isdigit() else f".{part}"
-    return text
 
 
 def _torch_name(text: str) -> str:

@@ -10,19 +10,21 @@ from typing import Literal
 
 from kernelskill.errors import ProgramError
 from kernelskill.program.assemble import Assembly, identifier
-from kernelskill.program.expand import HEADS, NLL, SOFTMAX, expand, space_for
-from kernelskill.program.lowering import CREATE, RULES, created_value, is_pointwise, number
+from kernelskill.program.expand import HEADS, NLL, SOFTMAX, space_for
+from kernelskill.program.lowering import CREATE, is_pointwise
+from kernelskill.program.placing import Views, place
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.region import Region
-from kernelskill.program.values import Builder, Dims, Space, SplitAxis, Value
-from kernelskill.program.views import VIEWS, View, aliases, seen_through, within
-from kernelskill.records import FLOATING, Arg, Graph, Node, Ref, TensorSpec
+from kernelskill.program.values import Builder, Space, SplitAxis
+from kernelskill.program.views import VIEWS, aliases
+from kernelskill.records import Arg, Graph, GraphInput, GraphState, Node, Ref, TensorSpec
+
+__all__ = ["Kind", "Site", "build", "fuse", "is_convex", "place", "replaced", "sites"]
 
 Site = tuple[str, ...]
 """Names of nodes, in order of the graph."""
 Kind = Literal["elementwise", "reduction", "rows", "softmax"]
 
-Views = dict[tuple[str, int], View]
 MOST_SPLITS = 8
 
 
@@ -71,7 +73,9 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
     return region, [value.operand for value in assembly.input_refs() if value.operand], wanted
 
 
-def _placed(nodes: list[Node], names: set[str], space: Space, specs: dict[tuple[str, int], TensorSpec]) -> Builder:
+def _placed(
+    nodes: list[Node], names: set[str], space: Space, specs: dict[tuple[str, int], TensorSpec]
+) -> Builder:
     """All nodes in the space, whose axes are split as views ask for it."""
     for _ in range(MOST_SPLITS):
         builder, views = Builder(space, specs), Views()
@@ -90,118 +94,9 @@ def space_shape(space: Space) -> tuple[int, ...]:
     return tuple(space.extent(axes) for axes in space.dims)
 
 
-def place(node: Node, builder: Builder, names: set[str], views: Views) -> None:
-    """Add one node's results to the kernel."""
-
-    def argument(arg: Arg, dims: Dims | None = None) -> Value:
-        if not isinstance(arg, Ref):
-            raise ProgramError(f"{node.name}: a tensor was expected")
-        if (arg.node, arg.output) in views:
-            view = views[arg.node, arg.output]
-            return builder.load(view.root, builder.aligned(view.spec, dims), view.spec, view.offset)
-        if arg.node in names:
-            value = builder.values.get((arg.node, arg.output))
-            if value is None:
-                raise ProgramError(f"{arg.node}[{arg.output}] is not computed")
-            return value
-        spec = builder.specs[arg.node, arg.output]
-        return builder.load(arg, builder.aligned(spec, dims))
-
-    if node.op in HEADS or node.op in NLL:
-        for output, value in enumerate(expand(node, builder, argument)):
-            if value is not None:
-                builder.values[node.name, output] = value
-    elif node.op in CREATE:
-        constant = created_value(node)
-        if constant is None:
-            raise ProgramError(f"{node.name} is not a constant tensor")
-        value = builder.emit("copy", constant)
-        spec = node.outputs[0]
-        assert spec is not None
-        value.dims = tuple(() for _ in spec.shape)
-        builder.values[node.name, 0] = value
-    elif node.op in VIEWS:
-        source = node.args[0]
-        assert isinstance(source, Ref)
-        if (source.node, source.output) in builder.values:
-            builder.values[node.name, 0] = within(node, builder, argument(source))
-            return
-        plain = View(source, builder.specs[source.node, source.output], 0)
-        for output, view in enumerate(seen_through(node, views.get((source.node, source.output), plain))):
-            views[node.name, output] = view
-    elif is_pointwise(node):
-        builder.values[node.name, 0] = _pointwise(node, builder, names, argument)
-    else:
-        raise ProgramError(f"{node.op} is not part of kernels")
-
-
-def _pointwise(node: Node, builder: Builder, names: set[str], argument) -> Value:  # type: ignore[no-untyped-def]
-    """Operands from outside are aligned to those inside, or to the space where all come from outside."""
-    spec = node.outputs[0]
-    assert spec is not None
-    inside = [
-        builder.values[ref.node, ref.output].dims
-        for ref in node.refs()
-        if (ref.node, ref.output) in builder.values and builder.values[ref.node, ref.output].dims
-    ]
-    like: Dims | None = max(inside, key=len) if inside else None
-    if like is not None and (len(like) < len(spec.shape) or builder_shape(builder, like) != spec.shape):
-        like = builder.aligned(spec)
-
-    def resolve(arg: Arg) -> Value | float | None:
-        if isinstance(arg, Ref):
-            return argument(arg, like)
-        value = number(arg)
-        return value if value is not None else arg  # type: ignore[return-value]
-
-    kwargs = {
-        name: resolve(arg)
-        for name, arg in node.kwargs.items()
-        if name not in {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
-    }
-    whole = [spec for spec in _input_specs(node, builder) if spec.dtype in {"int64", "int32"}]
-    if whole and not _is_exact(node, len(whole)):
-        raise ProgramError(f"{node.name} computes with whole numbers that float32 may not hold")
-    value = RULES[node.op](builder.emit, *(resolve(arg) for arg in node.args), **kwargs)
-    if not isinstance(value, Value):
-        raise ProgramError(f"{node.name} computes nothing")
-    if spec.dtype == "bool" and not value.is_mask:
-        value = builder.emit("to_mask", value)
-    elif spec.dtype != "bool" and value.is_mask:
-        value = builder.emit("to_float", value)
-    if spec.dtype not in {"float32", "float16", "bfloat16", "bool"}:
-        raise ProgramError(f"{node.name} gives {spec.dtype}: kernels compute in float32")
-    if len(value.dims) < len(spec.shape):
-        value = builder.emit("copy", value)
-        value.dims = (*((),) * (len(spec.shape) - len(value.dims)), *value.dims)
-    return value
-
-
-LARGEST_WHOLE = 1 << 24
-"""Whole numbers up to here are exact in float32."""
-
-
-def _input_specs(node: Node, builder: Builder) -> list[TensorSpec]:
-    return [builder.specs[ref.node, ref.output] for ref in node.refs()]
-
-
-def _is_exact(node: Node, whole: int) -> bool:
-    """Whether rounding its whole-number inputs to float32 changes nothing that torch would not change as well."""
-    name = node.op.removeprefix("aten.").split(".")[0]
-    if name in {"eq", "ne", "lt", "le", "gt", "ge"}:
-        constants = [number(arg) for arg in node.args if not isinstance(arg, Ref)]
-        return whole == 1 and all(item is not None and abs(item) < LARGEST_WHOLE for item in constants)
-    spec = node.outputs[0]
-    return spec is not None and spec.dtype in FLOATING
-
-
-def builder_shape(builder: Builder, dims: Dims) -> tuple[int, ...]:
-    """Sizes of dims."""
-    return tuple(builder.space.extent(axes) for axes in dims)
-
-
 def _specs(graph: Graph) -> dict[tuple[str, int], TensorSpec]:
-    specs = {(value.name, 0): value.spec for value in (*graph.inputs, *graph.state)}
+    values: tuple[GraphInput | GraphState, ...] = (*graph.inputs, *graph.state)
+    specs = {(value.name, 0): value.spec for value in values}
     for node in graph.nodes:
         for output, spec in enumerate(node.outputs):
             if spec is not None:
@@ -219,7 +114,10 @@ def _results(graph: Graph, names: set[str]) -> list[Ref]:
         if isinstance(value, Ref) and value.node in names:
             used[value.node, value.output] = None
     position = {node.name: index for index, node in enumerate(graph.nodes)}
-    return [Ref(node=node, output=output) for node, output in sorted(used, key=lambda key: (position[key[0]], key[1]))]
+    return [
+        Ref(node=node, output=output)
+        for node, output in sorted(used, key=lambda key: (position[key[0]], key[1]))
+    ]
 
 
 # -- fusing ------------------------------------------------------------------------------------------
@@ -237,7 +135,7 @@ def fuse(program: Program, nodes: Site | set[str], *, name: str = "", skill: str
     region, reads, gives = build(program.graph, names)
     names -= kept_views(program.graph, names)
     taken = {kernel.name for kernel in program.kernels} | {node.name for node in program.graph.nodes}
-    taken |= {value.name for value in (*program.graph.inputs, *program.graph.state)}
+    taken |= {value.name for value in program.graph.inputs} | {value.name for value in program.graph.state}
     title = identifier(name or default_name(program.graph, names), taken)
     specs = _specs(program.graph)
     kernel = Kernel(

@@ -290,7 +290,9 @@ def _lerp(emit: Emit, x: Value, y: Value, weight: Value) -> Value:
     return emit("add", x, emit("mul", weight, emit("sub", y, x)))
 
 
-CREATE = frozenset(["aten.full.default", "aten.scalar_tensor.default", "aten.zeros.default", "aten.ones.default"])
+CREATE = frozenset(
+    ["aten.full.default", "aten.scalar_tensor.default", "aten.zeros.default", "aten.ones.default"]
+)
 """Constant tensors: their value is a number wherever they are used."""
 
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
+from kernelskill.program.folds import ACROSS, IDENTITY, SYMBOL, combine, into, registers_of
+from kernelskill.program.lines import Lines
 from kernelskill.program.memory_access import EXTREMES
 from kernelskill.program.region import Operand, Reduction, Region, Stage
+from kernelskill.program.running_softmax import softmax_stage
 from kernelskill.program.schedule import Schedule
+
+__all__ = ["TYPES", "Lines", "Nest", "touched"]
 
 BLOCK = 65536
 """Elements summed in float before the sum goes to double: at most 4096 in each of 16 lanes."""
@@ -22,37 +26,6 @@ SPLIT_BLOCK = 16384
 """The same where threads share a row."""
 FEW_ROWS = 16
 """Rows below which a row is shared among threads, if it is long."""
-SOFTMAX_BLOCK = 2048
-"""Elements between two looks at the running maximum; a block stays in the first-level cache."""
-
-IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0,
-            "argmax": -math.inf, "argmin": math.inf}  # fmt: skip
-
-
-class Lines:
-    """Text with indentation."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._depth = 1
-
-    def add(self, *lines: str) -> None:
-        """Add lines at the current depth; pragmas keep it too."""
-        self._lines.extend("  " * self._depth + line if line else "" for line in lines)
-
-    def open(self, line: str) -> None:
-        """Add a line that opens a block."""
-        self.add(f"{line} {{" if line else "{")
-        self._depth += 1
-
-    def close(self, ending: str = "") -> None:
-        """Close the block."""
-        self._depth -= 1
-        self.add("}" + ending)
-
-    def text(self) -> str:
-        """All lines."""
-        return "\n".join(self._lines)
 
 
 class Nest:
@@ -167,7 +140,9 @@ class Nest:
             self.parallel(rows, self._elements(), clause)
         if rows > 1:
             self.out.open(f"for (long row = 0; row < {rows}; ++row)")
-        pointers = self._row_pointers(parallel, "row") if rows > 1 else {n: n for n in (*self.inputs, *self.outputs)}
+        pointers = (
+            self._row_pointers(parallel, "row") if rows > 1 else {n: n for n in (*self.inputs, *self.outputs)}
+        )
         for stage in region.stages:
             if stage.kind == "reduce":
                 self._reduce_stage(stage, pointers, split)
@@ -223,7 +198,7 @@ class Nest:
 
     def _reduce_stage(self, stage: Stage, pointers: dict[str, str], split: bool) -> None:
         if any(item.fold == "softmax" for item in stage.reductions):
-            self._softmax_stage(stage, pointers)
+            softmax_stage(self, stage, pointers)
             return
         for item in stage.reductions:
             kind = "double" if item.fold == "sum" else "float"
@@ -257,14 +232,16 @@ class Nest:
         for item in stage.reductions:
             kept = f"keep({self._as_vector(item.value)}, {scalar.literal(IDENTITY[item.fold])}, n...)"
             if item.fold in EXTREMES:
-                self.out.add(f"{EXTREMES[item.fold]}({', '.join(registers_of(item))}, {kept}, index_at<F>(j));")
+                self.out.add(
+                    f"{EXTREMES[item.fold]}({', '.join(registers_of(item))}, {kept}, index_at<F>(j));"
+                )
                 continue
             self.out.add(f"{item.name} = {combine(item.fold, item.name, kept)};")
         self.out.close(";")
         for item in stage.reductions:
             for name in registers_of(item):
-                first = IDENTITY[item.fold] if name != item.name or item.fold not in EXTREMES else 0.0
-                start = f"F{{}} + {scalar.literal(first)}" if first else "F{}"
+                initial = IDENTITY[item.fold] if name != item.name or item.fold not in EXTREMES else 0.0
+                start = f"F{{}} + {scalar.literal(initial)}" if initial else "F{}"
                 self.out.add("F " + ", ".join(f"{name}{k} = {start}" for k in range(count)) + ";")
         last = end or f"{length}"
         self.out.add(f"long j = {begin};")
@@ -272,7 +249,9 @@ class Nest:
         if count > 1:
             self.out.open(f"for (; j + {step} <= {last}; j += {step})")
             for k in range(count):
-                self.out.add(f"take(j{f' + {lanes * k}' if k else ''}, {', '.join(f'{name}{k}' for name in names)});")
+                self.out.add(
+                    f"take(j{f' + {lanes * k}' if k else ''}, {', '.join(f'{name}{k}' for name in names)});"
+                )
             self.out.close()
         first = ", ".join(f"{name}0" for name in names)
         if end or length % step >= lanes or count == 1:
@@ -288,7 +267,7 @@ class Nest:
                 whole = combine(item.fold, whole, f"{item.name}{k}")
             if split and item.fold not in SYMBOL:
                 self.out.add("#pragma omp critical")
-            self.out.add(_into(item, f"across_{ACROSS.get(item.fold, item.fold)}({whole})"))
+            self.out.add(into(item, f"across_{ACROSS.get(item.fold, item.fold)}({whole})"))
 
     def _fold_extreme(self, item: Reduction, count: int, split: bool) -> None:
         """An extreme and its place, out of all registers."""
@@ -298,43 +277,6 @@ class Nest:
         if split:
             self.out.add("#pragma omp critical")
         self.out.add(f"across_{EXTREMES[item.fold]}({item.name}_top, {item.name}_all, {top}0, {place}0);")
-
-    def _softmax_stage(self, stage: Stage, pointers: dict[str, str]) -> None:
-        if len(stage.reductions) != 1 or len(self._blocks(False)[0]):
-            raise ProgramError("a one-pass softmax folds one value over one axis")
-        item, length = stage.reductions[0], self._blocks(False)[1]
-        top, total = f"{item.name}_max", item.name
-        self.out.add(f"float {top} = -__builtin_inff(), {total} = 0.0f;")
-        size = min(SOFTMAX_BLOCK, length)
-        if size < length:
-            self.out.open(f"for (long begin = 0; begin < {length}; begin += {size})")
-            self.out.add(f"const long end = std::min(begin + {size}L, {length}L);")
-        else:
-            self.out.open("")
-            self.out.add(f"const long begin = 0, end = {length};")
-        self.out.open("auto value = [&](long j, auto... n)")
-        self._vector_ops(stage, pointers, len(self.region.axes) - 1)
-        self.out.add(f"return {self._as_vector(item.value)};")
-        self.out.close(";")
-        low = "-__builtin_inff()"
-        self.out.add(
-            f"F high = F{{}} + {low}, sum0{{}}, sum1{{}};",
-            "long j = begin;",
-            f"for (; j + {self.lanes} <= end; j += {self.lanes}) high = max_(high, value(j));",
-            f"if (j < end) high = max_(high, keep(value(j, end - j), {low}, end - j));",
-            f"const float next = std::max({top}, across_max(high));",
-            f"const float from = next == {low} ? 0.0f : next;  // a block may be masked out altogether",
-            f"for (j = begin; j + {2 * self.lanes} <= end; j += {2 * self.lanes}) {{",
-            "  sum0 += exp_(value(j) - from);",
-            f"  sum1 += exp_(value(j + {self.lanes}) - from);",
-            "}",
-            f"for (; j + {self.lanes} <= end; j += {self.lanes}) sum0 += exp_(value(j) - from);",
-            "if (j < end) sum0 += keep(exp_(value(j, end - j) - from), 0.0f, end - j);",
-            f"{total} = {total} * std::exp({top} - from) + across_sum(sum0 + sum1);",
-            f"{top} = next;",
-        )
-        self.out.close()
-        self.row_values.update((top, total))
 
     def _scalar_stage(self, stage: Stage, pointers: dict[str, str]) -> None:
         for op in stage.ops:
@@ -443,11 +385,6 @@ def _braced(calls: list[str]) -> str:
     return calls[0] if len(calls) == 1 else f"{{ {' '.join(calls)} }}"
 
 
-def registers_of(item: Reduction) -> tuple[str, ...]:
-    """Names of the registers that a fold needs: its value, and before it the extreme whose place it is."""
-    return (f"{item.name}_best", item.name) if item.fold in EXTREMES else (item.name,)
-
-
 def touched(stage: Stage) -> set[str]:
     """Operands that a stage reads or writes."""
     reads = {str(op.args[0]) for op in stage.ops if op.fn == "load"}
@@ -456,28 +393,3 @@ def touched(stage: Stage) -> set[str]:
 
 def _cast(operand: Operand, text: str) -> str:
     return text if operand.dtype in {"float32", "bool"} else f"float({text})"
-
-
-def combine(fold: str, left: str, right: str) -> str:
-    if fold in {"max", "min"}:
-        return f"{fold}_({left}, {right})"
-    if fold in {"any", "all"}:
-        return f"{'max_' if fold == 'any' else 'min_'}({left}, {right})"
-    return f"{left} {'+' if fold == 'sum' else '*'} {right}"
-
-
-ACROSS = {"any": "max", "all": "min"}
-"""Folds of masks are folds of zeros and ones."""
-SYMBOL = {"sum": "+", "prod": "*"}
-"""Folds that OpenMP may combine; its maximum would lose a NaN."""
-
-
-def _into(item: Reduction, value: str) -> str:
-    whole = f"{item.name}_all"
-    if item.fold == "sum":
-        return f"{whole} += {value};"
-    if item.fold == "prod":
-        return f"{whole} *= {value};"
-    fold = "max" if item.fold in {"max", "any"} else "min"
-    compare = ">" if fold == "max" else "<"
-    return f"{{ const float v = {value}; if (v {compare} {whole} || v != v) {whole} = v; }}"

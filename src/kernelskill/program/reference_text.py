@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kernelskill.errors import ProgramError
 
@@ -25,6 +27,16 @@ class ReferenceText:
     """Text of the class or function itself, not renamed."""
     parameters: tuple[str, ...]
     """Names of forward's parameters, without self."""
+    signature: str = ""
+    """The same as written, with annotations and defaults."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Parameter -> text of its default."""
+    keyword_only: frozenset[str] = frozenset()
+
+    @property
+    def passed_on(self) -> str:
+        """All parameters as the arguments of a call with the same signature."""
+        return ", ".join(f"{name}={name}" if name in self.keyword_only else name for name in self.parameters)
 
 
 def cut(source: str, entry: str) -> ReferenceText:
@@ -48,16 +60,24 @@ def cut(source: str, entry: str) -> ReferenceText:
     nodes = [node for node in tree.body if any(name in needed for name in _defines(node))]
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     others = [node for node in nodes if node not in imports and node is not top[entry]]
+    args = parameters_of(top[entry])
     return ReferenceText(
         imports=tuple(_text(source, node) for node in imports),
         definitions=tuple(_text(source, node) for node in others),
         entry=_text(source, top[entry]),
-        parameters=parameters_of(top[entry]),
+        parameters=tuple(item.arg for item in (*args.posonlyargs, *args.args, *args.kwonlyargs)),
+        signature=ast.unparse(args),
+        defaults=_defaults(args),
+        keyword_only=frozenset(item.arg for item in args.kwonlyargs),
     )
 
 
-def parameters_of(node: ast.stmt) -> tuple[str, ...]:
-    """Parameters of a function, or of a class's forward without self."""
+def parameters_of(node: ast.stmt) -> ast.arguments:
+    """Parameters of a function, or of a class's forward without self.
+
+    Raises:
+        ProgramError: there is no forward, or it takes *args or **kwargs.
+    """
     function: ast.stmt | None = node
     if isinstance(node, ast.ClassDef):
         function = next(
@@ -65,11 +85,19 @@ def parameters_of(node: ast.stmt) -> tuple[str, ...]:
         )
     if not isinstance(function, ast.FunctionDef):
         raise ProgramError("the reference's forward is not written in its own class")
-    args = function.args
+    args = copy.deepcopy(function.args)
     if args.vararg or args.kwarg:
         raise ProgramError("forward takes *args or **kwargs; the writer needs names")
-    names = [item.arg for item in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-    return tuple(names[1:] if isinstance(node, ast.ClassDef) else names)
+    if isinstance(node, ast.ClassDef):
+        (args.posonlyargs or args.args).pop(0)
+    return args
+
+
+def _defaults(args: ast.arguments) -> dict[str, str]:
+    positional = [*args.posonlyargs, *args.args]
+    pairs = [*zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)]
+    pairs += [(arg, value) for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
+    return {arg.arg: ast.unparse(value) for arg, value in pairs}
 
 
 def renamed(class_text: str, old: str, new: str) -> str:
@@ -82,7 +110,12 @@ def renamed(class_text: str, old: str, new: str) -> str:
     start = line.index(old, line.index("class"))
     changes.append((definition.lineno, start, start + len(old), new))
     for node in ast.walk(definition):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and node.args:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "super"
+            and node.args
+        ):
             assert node.end_col_offset is not None
             if node.lineno == node.end_lineno:
                 changes.append((node.lineno, node.col_offset, node.end_col_offset, "super()"))

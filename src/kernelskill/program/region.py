@@ -19,7 +19,8 @@ from kernelskill.records import DTYPE_BYTES, Record
 
 Role = Literal["parallel", "reduce"]
 Fold = Literal["sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "softmax"]
-"""`argmax` and `argmin` give the first place of the extreme; `softmax` folds pairs (running maximum, sum of exponentials below it) in one pass."""
+"""`argmax` and `argmin` give the first place of the extreme; `softmax` folds pairs (running maximum, sum of
+exponentials below it) in one pass."""
 
 
 class Axis(Record):

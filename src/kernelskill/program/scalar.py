@@ -9,7 +9,28 @@ INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 LOGIC = {"and": "&", "or": "|", "xor": "^"}
 FUNCTIONS = frozenset(
-    ["abs", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "floor", "ceil", "trunc", "round", "sign", "max", "min", "pow"]
+    [
+        "abs",
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "sin",
+        "cos",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "sign",
+        "max",
+        "min",
+        "pow",
+    ]
 )
 TRANSCENDENTAL = frozenset(["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow"])
 MASKS = frozenset([*COMPARE, *LOGIC, "not", "to_mask"])

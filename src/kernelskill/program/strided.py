@@ -9,8 +9,9 @@ import math
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
+from kernelskill.program.folds import IDENTITY, combine, registers_of
 from kernelskill.program.memory_access import EXTREMES
-from kernelskill.program.nests import IDENTITY, Nest, combine, registers_of, touched
+from kernelskill.program.nests import Nest, touched
 from kernelskill.program.region import Reduction, Stage
 
 LONGEST_SUM = 128
@@ -114,7 +115,9 @@ class StridedNest(Nest):
         for op in stage.ops:
             if op.fn == "load":
                 operand = self.inputs[str(op.args[0])]
-                out.add(f"auto {op.name} = {self._load(operand, pointers[operand.name], operand.strides[last])};")
+                out.add(
+                    f"auto {op.name} = {self._load(operand, pointers[operand.name], operand.strides[last])};"
+                )
                 continue
             text = scalar.on_vectors(op.fn, tuple(self._broadcast(op.fn, item) for item in op.args))
             out.add(f"auto {op.name} = {text};" if op.fn in scalar.MASKS else f"{op.name}[r] = {text};")

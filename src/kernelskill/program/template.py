@@ -77,7 +77,13 @@ def functions_of(region: Region) -> frozenset[str]:
     """Vector functions that a region's operations and folds call."""
     used = {op.fn for stage in region.stages for op in stage.ops}
     folds = {item.fold for stage in region.stages for item in stage.reductions}
-    for fold, functions in {"max": {"max"}, "min": {"min"}, "any": {"max"}, "all": {"min"}, "softmax": {"max", "exp"}}.items():
+    for fold, functions in {
+        "max": {"max"},
+        "min": {"min"},
+        "any": {"max"},
+        "all": {"min"},
+        "softmax": {"max", "exp"},
+    }.items():
         if fold in folds:
             used |= functions
     return frozenset(used & scalar.FUNCTIONS)

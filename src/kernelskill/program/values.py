@@ -60,7 +60,9 @@ class Space:
     dims: Dims
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], reduced: set[int], split: dict[int, tuple[int, ...]] | None = None) -> Space:
+    def of(
+        cls, shape: tuple[int, ...], reduced: set[int], split: dict[int, tuple[int, ...]] | None = None
+    ) -> Space:
         """A space over a logical shape.
 
         Args:
@@ -142,7 +144,8 @@ class Builder:
             kept = tuple(
                 () if set(axes) & self.space.reduce else axes
                 for index, axes in enumerate(value.dims)
-                if keepdim or not (index in (dims or set()) if dims is not None else set(axes) & self.space.reduce)
+                if keepdim
+                or not (index in (dims or set()) if dims is not None else set(axes) & self.space.reduce)
             )
             result = self._new(Value("reduction", fold, (value,), kept, value.level + 1, fold))
         elif fold == "sum" and value.level >= 1:

@@ -5,7 +5,8 @@ mask, `mask ? a : b` selects. Tails are read and written with a length, so a loo
 are ours because no library may be linked that changes the floating-point mode of the process, and because calls into
 libm end vectorisation. They hold without -ffast-math: infinities, NaN and denormals come out as in libm.
 
-Sources: exp, log, tanh near 0: Cephes single-precision coefficients (Moshier); erf: minimax fit in two ranges (Juffa). Measured error against float64: see `tests/program/test_vector_math.py`.
+Sources: exp, log, tanh near 0: Cephes single-precision coefficients (Moshier); erf: minimax fit in two ranges
+(Juffa). Measured error against float64: see `tests/program/test_vector_math.py`.
 """
 
 from __future__ import annotations
@@ -258,19 +259,6 @@ template <class F> inline F pow_(F x, F y) {
     ),
 }
 """Function -> (functions that it needs, text)."""
-
-MEMORY: dict[str, str] = {
-    "float32": """\
-template <class F> inline F load(const float* p, int n) {
-  F x{};
-  std::memcpy(&x, p, 4 * n);
-  return x;
-}
-template <class F> inline F load(const float* p) { F x; std::memcpy(&x, p, sizeof x); return x; }
-template <class F> inline void store(float* p, F x, int n) { std::memcpy(p, &x, 4 * n); }
-template <class F> inline void store(float* p, F x) { std::memcpy(p, &x, sizeof x); }
-""",
-}
 
 
 def needed(functions: set[str]) -> list[str]:

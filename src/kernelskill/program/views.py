@@ -19,7 +19,13 @@ RESHAPES = frozenset(
 """Views that add or drop dimensions of size 1, or join and part dimensions."""
 ORDERS = frozenset(["aten.permute.default", "aten.transpose.int", "aten.t.default"])
 PARTS = frozenset(
-    ["aten.slice.Tensor", "aten.select.int", "aten.split_with_sizes.default", "aten.split.Tensor", "aten.unbind.int"]
+    [
+        "aten.slice.Tensor",
+        "aten.select.int",
+        "aten.split_with_sizes.default",
+        "aten.split.Tensor",
+        "aten.unbind.int",
+    ]
 )
 """Views of a part of a tensor; only of tensors from outside the kernel."""
 EXPANDS = frozenset(["aten.expand.default"])

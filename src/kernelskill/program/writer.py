@@ -10,7 +10,9 @@ import textwrap
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import cpp
-from kernelskill.program.forward import Forward, attribute
+from kernelskill.program.arguments import attribute, folded, spelled
+from kernelskill.program.forward import Forward
+from kernelskill.program.guard import IS_LIKE, NEED_GRAD, guard
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.reference_text import ReferenceText, cut, renamed
 from kernelskill.records import Task, TensorSpec, Workload
@@ -23,6 +25,8 @@ def _build(source):
     name = hashlib.sha256((" ".join(command) + source).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"kernelskill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise RuntimeError(f"{folder} belongs to somebody else")
     library = folder / f"{name}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=folder) as private:
@@ -38,13 +42,9 @@ def _build(source):
     return ctypes.CDLL(str(library))
 '''
 
-GUARD = '''\
-def _is_like(tensor, shape, stride, dtype):
-    """Whether a tensor is laid out as those that the kernels were proven on."""
-    return tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype and tensor.is_cpu
-'''
-
-STANDARD_IMPORTS = "import ctypes\nimport hashlib\nimport os\nimport subprocess\nimport tempfile\nfrom pathlib import Path"
+STANDARD_IMPORTS = (
+    "import ctypes\nimport hashlib\nimport os\nimport subprocess\nimport tempfile\nfrom pathlib import Path"
+)
 
 
 def write(program: Program, task: Task, workload: Workload) -> str:
@@ -57,28 +57,25 @@ def write(program: Program, task: Task, workload: Workload) -> str:
     if program.wrapper == "compile":
         return _compiled(task, reference)
     parameters = list(reference.parameters) if reference else _parameters(workload)
-    forward = Forward(program, workload, parameters)
+    forward = Forward(program, workload, parameters, indexed=reference is not None)
     body = forward.lines()
     kernels = program.kernels
     parts = [_title(task, program), _imports(reference, bool(kernels))]
     if kernels:
-        parts += [f'KERNELS = r"""\n{cpp.source(kernels)}"""', BUILD.rstrip(), GUARD.rstrip()]
+        parts += [f'KERNELS = r"""\n{cpp.source(kernels)}"""', BUILD.rstrip()]
         parts.append("\n".join(["_library = _build(KERNELS)", *(_argtypes(kernel) for kernel in kernels)]))
         parts += [_wrapper(kernel) for kernel in kernels]
-    elif reference:
-        parts.append(GUARD.rstrip())
     if reference:
+        parts += [IS_LIKE.rstrip(), NEED_GRAD.rstrip()]
         parts += [text for text in reference.definitions]
-    parts.append(_model(task, workload, reference, parameters, body))
+    parts.append(_model(program, task, workload, reference, parameters, body))
     return "\n\n\n".join(parts) + "\n"
 
 
 def _title(task: Task, program: Program) -> str:
     skills = ", ".join(dict.fromkeys(program.skills)) or "none"
     text = f'"""{task.name} in kernels of its own.\n\nSkills: {skills}.\n"""'
-    return "\n".join(
-        line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""])
-    )
+    return "\n".join(line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""]))
 
 
 def _imports(reference: ReferenceText | None, has_kernels: bool) -> str:
@@ -100,12 +97,12 @@ def _wrapper(kernel: Kernel) -> str:
     printed = cpp.kernel_function(kernel)
     inputs = [name for name, _ in printed.inputs]
     outputs = [name for name, _ in printed.outputs]
-    lines = [f"def {kernel.name}({', '.join(inputs)}):"]
+    lines = folded(f"def {kernel.name}({', '.join(inputs)}):")
     if kernel.skills:
         lines.append(f'    """{", ".join(dict.fromkeys(kernel.skills))}."""')
     lines += [f"    {name} = {_allocation(spec)}" for name, spec in zip(outputs, kernel.outputs, strict=True)]
     pointers = ", ".join(f"{name}.data_ptr()" for name in (*inputs, *outputs))
-    lines.append(f"    _library.{kernel.name}({pointers}, torch.get_num_threads())")
+    lines += folded(f"    _library.{kernel.name}({pointers}, torch.get_num_threads())")
     lines.append(f"    return {', '.join(outputs)}")
     return "\n".join(lines)
 
@@ -113,19 +110,21 @@ def _wrapper(kernel: Kernel) -> str:
 def _allocation(spec: TensorSpec) -> str:
     dtype = "" if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}"
     if spec.is_contiguous:
-        return f"torch.empty({_tuple(spec.shape)}{dtype})"
-    return f"torch.empty_strided({_tuple(spec.shape)}, {_tuple(spec.stride)}{dtype})"
-
-
-def _tuple(items: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, items))}{',' if len(items) == 1 else ''})"
+        return f"torch.empty({spelled(spec.shape)}{dtype})"
+    return f"torch.empty_strided({spelled(spec.shape)}, {spelled(spec.stride)}{dtype})"
 
 
 def _model(
-    task: Task, workload: Workload, reference: ReferenceText | None, parameters: list[str], body: list[str]
+    program: Program,
+    task: Task,
+    workload: Workload,
+    reference: ReferenceText | None,
+    parameters: list[str],
+    body: list[str],
 ) -> str:
     indent = " " * 4
-    signature = f"    def forward({', '.join(['self', *parameters])}):"
+    declared = [reference.signature] if reference else parameters
+    signature = f"    def forward({', '.join(['self', *declared])}):"
     if reference is None:
         lines = ["class ModelNew(nn.Module):", *_declared(workload), "", signature]
     elif task.reference.kind == "function":
@@ -138,37 +137,9 @@ def _model(
     else:
         lines = [renamed(reference.entry, task.reference.entry, "ModelNew").rstrip(), "", signature]
     if reference is not None:
-        lines += _guard(workload, parameters)
-    lines += [indent * 2 + line for line in body]
+        lines += guard(program, workload, reference, task.reference.kind == "module")
+    lines += [part for line in body for part in folded(indent * 2 + line)]
     return "\n".join(lines)
-
-
-def _guard(workload: Workload, parameters: list[str]) -> list[str]:
-    """Outside what was proven, the original forward answers."""
-    checks: list[str] = []
-    tree = workload.inputs_tree
-    items = tree.get("list", tree.get("tuple")) or list(tree.get("dict", {}).values())
-    for name, item in zip(parameters, items, strict=False):
-        if "tensor" in item:
-            spec = workload.inputs[item["tensor"]]
-            checks.append(
-                f"_is_like({name}, {_tuple(spec.shape)}, {_tuple(spec.stride)}, torch.{spec.dtype})"
-            )
-        elif "value" in item:
-            checks.append(f"{name} == {item['value']!r}")
-    tensors = [name for name, item in zip(parameters, items, strict=False) if "tensor" in item]
-    needs_grad = " or ".join(
-        [*(f"{name}.requires_grad" for name in tensors), "any(p.requires_grad for p in self.parameters())"]
-    )
-    indent = " " * 8
-    return [
-        f"{indent}proven = (",
-        *(f"{indent}    {'and ' if index else ''}{check}" for index, check in enumerate(checks)),
-        f"{indent}    {'and ' if checks else ''}not (torch.is_grad_enabled() and ({needs_grad}))",
-        f"{indent})",
-        f"{indent}if not proven:",
-        f"{indent}    return self._reference_forward({', '.join(parameters)})",
-    ]
 
 
 def _declared(workload: Workload) -> list[str]:
@@ -181,13 +152,15 @@ def _declared(workload: Workload) -> list[str]:
             path = ".".join(parents[:depth])
             if path not in made:
                 made.add(path)
-                above = attribute(".".join(parents[: depth - 1])) if depth > 1 else "self"
+                above = attribute(".".join(parents[: depth - 1]), indexed=False) if depth > 1 else "self"
                 lines.append(f'        {above}.add_module("{parents[depth - 1]}", nn.Module())')
         owner = "self" if not parents else f'self.get_submodule("{".".join(parents)}")'
-        shape, dtype = _tuple(state.spec.shape), state.spec.dtype
+        shape, dtype = spelled(state.spec.shape), state.spec.dtype
         empty = f"torch.empty({shape}, dtype=torch.{dtype})"
         if state.kind == "parameter":
-            lines.append(f'        {owner}.register_parameter("{leaf}", nn.Parameter({empty}, requires_grad=False))')
+            lines.append(
+                f'        {owner}.register_parameter("{leaf}", nn.Parameter({empty}, requires_grad=False))'
+            )
         else:
             lines.append(f'        {owner}.register_buffer("{leaf}", {empty}, persistent={state.persistent})')
     return lines

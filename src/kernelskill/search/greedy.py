@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelskill.records import Attempt, Evaluation, Interval, Status
+from kernelskill.records import Attempt, Comparison, Evaluation, Interval, Status
+
+BASE = "base"
+"""Arm of the candidate that an edit started from."""
 
 
 class GreedyStrategy:
     """Implements `protocols.Strategy`. Small true gains compound: no fixed step is asked for, only significance."""
 
     def is_better(self, attempt: Attempt) -> bool:
-        """Whether the interval over the base lies above 1 and its median past the A/A band."""
+        """Whether it is verified and faster than its base (a first version: than best stock) beyond the noise."""
         evaluation = attempt.evaluation
         if evaluation is None or evaluation.status is not Status.PASSED:
             return False
-        return any(item.arm == "base" and item.significant for item in evaluation.comparisons)
+        arms = [item for item in evaluation.comparisons if (item.arm == BASE) == bool(attempt.plan.base_id)]
+        slowest = min(arms, key=lambda item: item.speedup.value, default=None)
+        return slowest is not None and _is_beyond_noise(slowest, evaluation.noise_band_ratio)
 
     def best_of(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """The verified attempt with the largest speedup over best stock; the earlier one of equals.
@@ -38,7 +43,7 @@ class GreedyStrategy:
         evaluation = attempt.evaluation
         if evaluation is None or evaluation.status is not Status.PASSED:
             return None
-        over_base = evaluation.speedup("base")
+        over_base = evaluation.speedup(BASE)
         if over_base is not None and attempt.plan.base_id in scores:
             return scores[attempt.plan.base_id] * over_base.value
         stock = over_best_stock(evaluation)
@@ -47,5 +52,10 @@ class GreedyStrategy:
 
 def over_best_stock(evaluation: Evaluation) -> Interval | None:
     """Speedup over the fastest stock arm that was compared."""
-    stock = [item.speedup for item in evaluation.comparisons if item.arm != "base"]
+    stock = [item.speedup for item in evaluation.comparisons if item.arm != BASE]
     return min(stock, key=lambda speedup: speedup.value, default=None)
+
+
+def _is_beyond_noise(item: Comparison, noise_band: float | None) -> bool:
+    """The judge's own word on significance, and the rule checked again on its numbers."""
+    return item.significant and item.speedup.low > 1 and item.speedup.value > 1 + (noise_band or 0.0)

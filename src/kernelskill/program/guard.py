@@ -1,0 +1,81 @@
+"""The guard of `forward`: kernels answer only for what they were proven on, the original forward for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelskill.program.arguments import attribute, bound_arguments, spelled, tensor_paths
+from kernelskill.program.program import Program
+from kernelskill.program.reference_text import ReferenceText
+from kernelskill.records import Json, Ref, TensorSpec, Workload
+
+IS_LIKE = '''\
+def _is_like(tensor, shape, stride, dtype):
+    """Whether a tensor is laid out as those that the kernels were proven on."""
+    return tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype and tensor.is_cpu
+'''
+NEED_GRAD = '''\
+def _need_grad(*tensors):
+    """Whether autograd has to record a call on these."""
+    return any(tensor.requires_grad for tensor in tensors)
+'''
+MODE_DEPENDENT = ("batch_norm", "dropout", "instance_norm", "rrelu")
+
+
+def guard(program: Program, workload: Workload, reference: ReferenceText, is_module: bool) -> list[str]:
+    """Statements that send everything but proven calls to the original forward."""
+    given = bound_arguments(workload, list(reference.parameters))
+    checks = [check for name, part in given.items() for check in _checks(part, name, workload)]
+    checks += [_equals(name, text) for name, text in reference.defaults.items() if name not in given]
+    if is_module and _depends_on_mode(workload):
+        checks.append("self.training" if program.graph.training else "not self.training")
+    checks += _state_checks(program)
+    tensors = [path for name, part in given.items() for _, path in tensor_paths(part, name)]
+    listed = ", ".join([*tensors, *(["*self.parameters()"] if is_module and workload.state else [])])
+    if listed:
+        checks.append(f"not (torch.is_grad_enabled() and _need_grad({listed}))")
+    indent = " " * 8
+    return [
+        f"{indent}proven = (",
+        *(f"{indent}    {'and ' if index else ''}{check}" for index, check in enumerate(checks or ["True"])),
+        f"{indent})",
+        f"{indent}if not proven:",
+        f"{indent}    return self._reference_forward({reference.passed_on})",
+    ]
+
+
+def _checks(part: Json, path: str, workload: Workload) -> Iterator[str]:
+    if "tensor" in part:
+        spec: TensorSpec = workload.inputs[part["tensor"]]
+        yield f"_is_like({path}, {spelled(spec.shape)}, {spelled(spec.stride)}, torch.{spec.dtype})"
+    elif "value" in part:
+        yield _equals(path, repr(part["value"]))
+    for kind in ("list", "tuple"):
+        if kind in part:
+            yield f"len({path}) == {len(part[kind])}"
+            for index, item in enumerate(part[kind]):
+                yield from _checks(item, f"{path}[{index}]", workload)
+    for key, item in part.get("dict", {}).items():
+        yield from _checks(item, f"{path}[{key!r}]", workload)
+
+
+def _equals(path: str, text: str) -> str:
+    return f"{path} is {text}" if text in {"None", "True", "False"} else f"{path} == {text}"
+
+
+def _depends_on_mode(workload: Workload) -> bool:
+    """Whether the reference computes something else in evaluation mode."""
+    graph = workload.graph
+    return graph is not None and (
+        bool(graph.updates) or any(word in node.op for node in graph.nodes for word in MODE_DEPENDENT)
+    )
+
+
+def _state_checks(program: Program) -> list[str]:
+    """One tensor of each type that kernels read from the module: casts and moves change all of them."""
+    read = {ref for node in program.graph.nodes if node.op.startswith("kernel:") for ref in node.refs()}
+    first: dict[str, str] = {}
+    for state in program.graph.state:
+        if state.kind != "constant" and Ref(node=state.name) in read:
+            first.setdefault(state.spec.dtype, attribute(state.path))
+    return [f"{path}.dtype is torch.{dtype} and {path}.is_cpu" for dtype, path in first.items()]
