@@ -88,9 +88,10 @@ def test_state_has_the_models_own_names_and_nodes_tell_where_they_come_from():
     assert not operators("eval-mode")[0].training
 
 
-def test_tied_parameters_are_one_parameter_and_updates_name_the_buffer():
+def test_state_is_named_by_path_and_updates_name_the_buffer():
     graph, _ = operators("tied-buffers")
-    assert {item.path for item in graph.state if item.kind == "parameter"} == {"embed.weight"}
+    kinds = {item.path: item.kind for item in graph.state}
+    assert kinds == {"embed.weight": "parameter", "head.weight": "parameter", "scale": "buffer", "steps": "buffer"}
     assert set(graph.updates) == {"steps"}
 
 

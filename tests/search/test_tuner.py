@@ -60,9 +60,7 @@ def test_a_proposal_that_fails_is_followed_by_its_neighbours():
 def test_parameters_are_climbed_one_at_a_time():
     proposal = edit(block=(64, 128), unroll=(1, 2))
     asked = climb(proposal, lambda block, unroll: block / 64 + unroll)
-    assert asked[-1] == {"block": 128, "unroll": 2} or {"block": 128, "unroll": 2} in asked
-    for before, after in zip(asked, asked[1:], strict=False):
-        assert before != after
+    assert {"block": 128, "unroll": 2} in asked
     for point in asked[1:]:
         assert any(sum(point[name] != other[name] for name in point) == 1 for other in asked)
 

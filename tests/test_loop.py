@@ -1,0 +1,257 @@
+"""The loop with real journal, memory and strategy, over scripted neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelskill.errors import ProgramError
+from kernelskill.journal import Journal
+from kernelskill.loop import Parts, optimize
+from kernelskill.memory import RunMemory
+from kernelskill.records import (
+    Baselines, Budget, Candidate, Ceilings, Comparison, Diagnosis, Edit, Evaluation, Fact, Facts, Finding, Floor,
+    GateDecision, Interval, Plan, Profile, Reference, Retrieval, Run, Status, StopReason, Task, TensorSpec, Timing,
+    Workload,
+)  # fmt: skip
+from kernelskill.report import SilentProgress
+from kernelskill.search import GreedyStrategy
+
+TASK = Task(name="t", hash="0" * 64, origin="t.py", reference=Reference(loader="source", kind="module", entry="Model"))
+SPEC = TensorSpec.contiguous((4,))
+
+
+def timing(arm, ms):
+    return Timing(arm=arm, median_ms=ms, p10_ms=ms, p90_ms=ms, samples_ms=((ms,),))
+
+
+class Judge:
+    """Times are what the candidate's source says; every call is counted."""
+
+    def __init__(self, findings=(), stock_ms=1.0):
+        self.findings, self.stock_ms = findings, stock_ms
+        self.calls = []
+
+    def describe(self):
+        self.calls.append("describe")
+        return Workload(
+            inputs=(SPEC,), inputs_tree={"list": [{"tensor": 0}]}, outputs=(SPEC,), outputs_tree={"tensor": 0},
+            state=(), eager_ms=1.0, findings=self.findings,
+        )  # fmt: skip
+
+    def adopt(self, workload, baselines):
+        pass
+
+    def baselines(self):
+        self.calls.append("baselines")
+        return Baselines(
+            timings=(timing("eager", self.stock_ms),), best_arm="eager", noise_band_ratio=0.02, null_ms=0.0
+        )
+
+    def screen(self, candidate, base):
+        self.calls.append(f"screen {candidate.id}")
+        return self._judged(candidate, "screen", base)
+
+    def promote(self, candidate):
+        self.calls.append(f"promote {candidate.id}")
+        return self._judged(candidate, "promotion", None)
+
+    def _judged(self, candidate, stage, base):
+        if candidate.source.startswith("broken"):
+            return Evaluation(
+                candidate_id=candidate.id, source_hash="", stage=stage, status=Status.BUILD_ERROR, detail="no"
+            )
+        ms = float(candidate.source)
+        arms = {"eager": self.stock_ms} | ({"base": float(base.source)} if base else {})
+        return Evaluation(
+            candidate_id=candidate.id, source_hash="", stage=stage, status=Status.PASSED,
+            timings=(timing("candidate", ms),),
+            comparisons=tuple(
+                Comparison(
+                    arm=arm, speedup=Interval(low=value / ms * 0.99, value=value / ms, high=value / ms * 1.01),
+                    rounds=9, sets=1, significant=value / ms > 1.03,
+                )
+                for arm, value in arms.items()
+            ),
+        )  # fmt: skip
+
+
+class Others:
+    """Every other role; an edit's parameter `ms` is what the candidate will take."""
+
+    def __init__(self, seeds, steps, repairs=()):
+        self._seeds, self._steps, self._repairs = list(seeds), list(steps), list(repairs)
+
+    def ceilings(self):
+        return Ceilings(
+            device="d", threads=1, bandwidth_gb_per_s={}, fp32_gflops=1, exp_gops=1, parallel_us=1, call_us=1,
+            operator_us=1, measured_on="2026-01-01",
+        )  # fmt: skip
+
+    def floor(self, workload):
+        return Floor(
+            bytes_min=1, flops=1, transcendentals=0, launches=1, memory_ms=0.1, compute_ms=0, overhead_ms=0,
+            floor_ms=0.1, bound="memory",
+        )  # fmt: skip
+
+    def profile(self, candidate):
+        return Profile(kind="static", total_us=None, steps=())
+
+    def read(self, candidate, profile, floor, *, evaluation=None, baselines=None):
+        return Facts(facts=(Fact(name="base_ms", value=float(candidate.source), origin="measured"),))
+
+    def read_graph(self, workload, floor):
+        return Facts()
+
+    def retrieve(self, facts):
+        decision = GateDecision(skill="s", subject="", admitted=True, reason="always", measured=True)
+        return Retrieval(headroom="high", bottlenecks=(), decisions=(decision,))
+
+    def propose(self, skill, program, facts):
+        return []
+
+    def apply(self, program, edit):
+        return program
+
+    def remember(self, attempt, facts, context):
+        pass
+
+    def plan_of(self, value, base=""):
+        edit = Edit(skill="s", site="k", action="a", parameters={"ms": value})
+        return Plan(base_id=base, edits=(edit,), skill="s", reason="next", evidence_facts={"base_ms": 1.0})
+
+    def seeds(self, task, workload, facts, count):
+        return [self.plan_of(value) for value in self._seeds]
+
+    def plan(self, base, facts, retrieval, memory):
+        for value in self._steps:
+            plan = self.plan_of(value, base.id)
+            if not memory.tried(base.id, plan.edits[0]):
+                return plan
+        return None
+
+    def write(self, candidate_id, base, plan):
+        value = plan.edits[-1].parameters["ms"]
+        if value == "impossible":
+            raise ProgramError("does not fit")
+        return Candidate(
+            id=candidate_id, parent_id=plan.base_id, source=str(value), program_hash=f"{plan.base_id}/{value}",
+            skills=("s",),
+        )  # fmt: skip
+
+    def diagnose(self, attempt):
+        return Diagnosis(cause="build", evidence="", remedy="", repairable=True)
+
+    def repair(self, attempt, diagnosis):
+        return self.plan_of(self._repairs.pop(0), attempt.plan.base_id) if self._repairs else None
+
+
+def manifest(name):
+    return Run(
+        id=name, created="2026-01-01", task=TASK, target="cpu", budget=Budget(), config={}, machine={"threads": 1}
+    )
+
+
+def run(tmp_path, judge, others, name="run", **budget):
+    folder = tmp_path / name
+    journal = Journal(folder) if folder.exists() else Journal.create(folder, manifest(name))
+    memory = RunMemory()
+    parts = Parts(
+        floor=others, profiler=others, features=others, library=others, memory=memory, generator=others,
+        planner=others, optimizer=others, diagnoser=others, repairer=others, strategy=GreedyStrategy(),
+    )  # fmt: skip
+    try:
+        result = optimize(TASK, judge, lambda workload: parts, Budget(**budget), journal, SilentProgress())
+    finally:
+        journal.close()
+    return result, memory
+
+
+def test_small_gains_compound_and_the_winner_is_retimed(tmp_path):
+    judge = Judge()
+    result, memory = run(tmp_path, judge, Others([0.9], [0.8, 0.7, 0.6]))
+    assert result.stop is StopReason.NO_SKILL_LEFT
+    assert memory.attempts()[-1].candidate.parent_id
+    winner = next(item for item in memory.attempts() if item.candidate.id == result.winner_id)
+    assert winner.candidate.source == "0.6"
+    assert judge.calls[-1] == f"promote {result.winner_id}"
+
+
+def test_nothing_faster_means_that_best_stock_is_the_answer(tmp_path):
+    result, _ = run(tmp_path, Judge(), Others([1.1], [1.2]))
+    assert (result.winner_id, result.winner_arm) == ("", "eager")
+
+
+def test_at_the_floor_nothing_is_written(tmp_path):
+    judge = Judge(stock_ms=0.102)
+    result, memory = run(tmp_path, judge, Others([0.05], []))
+    assert result.stop is StopReason.NOTHING_TO_GAIN
+    assert memory.attempts() == ()
+    assert judge.calls == ["describe", "baselines"]
+
+
+def test_a_task_that_proves_nothing_is_not_timed(tmp_path):
+    judge = Judge(findings=(Finding(code="stochastic", message="two runs differ", fatal=True),))
+    result, _ = run(tmp_path, judge, Others([0.5], []))
+    assert (result.stop, result.stop_detail) == (StopReason.UNTESTABLE, "two runs differ")
+    assert judge.calls == ["describe"]
+
+
+def test_failures_are_repaired_within_the_budget_and_then_left(tmp_path):
+    result, memory = run(tmp_path, Judge(), Others([0.9], ["broken", 0.5], ["broken again", 0.8, "broken"]), repairs=2)
+    kinds = [(item.round, item.repair, item.candidate.source) for item in memory.attempts()]
+    assert kinds[:4] == [(0, 0, "0.9"), (1, 0, "broken"), (1, 1, "broken again"), (1, 2, "0.8")]
+    assert result.winner_id
+
+
+def test_a_plan_that_does_not_fit_is_a_failed_attempt_not_an_end(tmp_path):
+    result, memory = run(tmp_path, Judge(), Others([0.9], ["impossible", 0.5]))
+    assert memory.attempts()[1].evaluation.status is Status.BUILD_ERROR
+    assert result.winner_id == memory.attempts()[2].candidate.id
+
+
+def test_patience_and_rounds_end_a_run(tmp_path):
+    worse = [0.9 + step / 100 for step in range(9)]
+    result, _ = run(tmp_path, Judge(), Others([0.9], worse), name="a", patience=3)
+    assert result.stop is StopReason.PATIENCE
+    result, _ = run(tmp_path, Judge(), Others([0.9], worse), name="b", rounds=2)
+    assert result.stop is StopReason.ROUNDS
+
+
+@pytest.mark.parametrize("dies_at", range(1, 9))
+def test_a_run_that_dies_anywhere_goes_on_without_repeating(tmp_path, dies_at):
+    class Mortal(Judge):
+        def _count(self):
+            if len(self.calls) == dies_at:
+                raise KeyboardInterrupt
+
+        def describe(self):
+            self._count()
+            return super().describe()
+
+        def baselines(self):
+            self._count()
+            return super().baselines()
+
+        def screen(self, candidate, base):
+            self._count()
+            return super().screen(candidate, base)
+
+        def promote(self, candidate):
+            self._count()
+            return super().promote(candidate)
+
+    whole = Judge()
+    expected, _ = run(tmp_path, whole, Others([0.9, 0.95], [0.8, 0.85, 0.7]), name="whole")
+    first = Mortal()
+    others = [0.9, 0.95], [0.8, 0.85, 0.7]
+    try:
+        run(tmp_path, first, Others(*others), name="killed")
+    except KeyboardInterrupt:
+        pass
+    else:
+        assert dies_at >= len(whole.calls)
+    second = Judge()
+    result, memory = run(tmp_path, second, Others(*others), name="killed")
+    assert first.calls + second.calls == whole.calls
+    assert result == expected
+    assert [item.index for item in memory.attempts()] == list(range(len(memory.attempts())))
