@@ -18,7 +18,9 @@ NO_COMPILER = "RuntimeError: g++ is needed to build the kernels: apt-get install
 
 def failed(status, detail="", hint="", *errors):
     made = candidate("c1", fused("k0"), "c0")
-    return attempt(1, plan("c0", schedule("k0", "block", 64)), made, status, detail=detail, hint=hint, errors=errors)
+    return attempt(
+        1, plan("c0", schedule("k0", "block", 64)), made, status, detail=detail, hint=hint, errors=errors
+    )
 
 
 def family(rms, passed=False, output="output[0]"):
@@ -83,7 +85,9 @@ def test_values_without_a_measured_error_are_wrong_not_inaccurate():
 
 def test_the_evidence_is_what_says_most():
     assert diagnose(Status.BUILD_ERROR, GXX).evidence == "size of array 'row' is too large"
-    seen = diagnose(Status.WRONG_VALUES, "long text", "", family(1e-9, True), family(1e-5, output="output[1]"))
+    seen = diagnose(
+        Status.WRONG_VALUES, "long text", "", family(1e-9, True), family(1e-5, output="output[1]")
+    )
     assert seen.evidence == "task inputs, output[1]: relative error 1e-05 against a limit of 4e-07"
     assert diagnose(Status.CRASHED, "killed by SIGSEGV\nmore").evidence == "killed by SIGSEGV"
     assert diagnose(Status.CRASHED, "", "an index out of bounds").evidence == "an index out of bounds"

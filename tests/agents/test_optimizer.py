@@ -62,4 +62,6 @@ def test_what_a_person_wrote_cannot_be_edited():
 
 def test_an_edit_that_does_not_fit_is_an_error_of_the_plan():
     with pytest.raises(ProgramError, match="gone"):
-        optimizer(workload(graph("add"))).write("c0", None, plan("", FUSE.model_copy(update={"site": "gone"})))
+        optimizer(workload(graph("add"))).write(
+            "c0", None, plan("", FUSE.model_copy(update={"site": "gone"}))
+        )

@@ -80,7 +80,10 @@ def test_what_failed_together_is_tried_apart():
     first, base = seed(fused("k0", "k1"))
     admitted = tuple(decision("widen-vectors", name) for name in ("k0", "k1"))
     both = [schedule(name, "vector_bits", 512, skill="widen-vectors") for name in ("k0", "k1")]
-    history = [first, attempt(1, plan("c0", *both), candidate("c1", fused("k0", "k1", vector_bits=512), "c0"))]
+    history = [
+        first,
+        attempt(1, plan("c0", *both), candidate("c1", fused("k0", "k1", vector_bits=512), "c0")),
+    ]
     chosen = planned(base, history, admitted)
     assert [edit.site for edit in chosen.edits] == ["k0"]
     history.append(attempt(2, chosen, candidate("c2", fused("k0"), "c0"), Status.CRASHED))
@@ -120,12 +123,15 @@ def test_a_program_that_was_judged_is_not_planned_again():
     """Setting 512 on this base gives the very program that another edit led to before."""
     first, base = seed(fused("k0", block=256))
     other = schedule("k0", "vector_bits", 512, skill="another-skill")
-    history = [first, attempt(1, plan("c0", other), candidate("c1", fused("k0", block=256, vector_bits=512), "c0"))]
+    history = [
+        first,
+        attempt(1, plan("c0", other), candidate("c1", fused("k0", block=256, vector_bits=512), "c0")),
+    ]
     assert planned(base, history, (decision("widen-vectors", "k0"),)) is None
 
 
 def test_what_gave_nothing_on_an_ancestor_has_a_second_chance_after_all_else():
-    first, old = seed(fused("k0"))
+    first, _ = seed(fused("k0"))
     lame = schedule("k0", "vector_bits", 512, skill="widen-vectors")
     gain = schedule("k0", "threads", 1, skill="tune-threads")
     base = candidate("c2", fused("k0", threads=1), "c0")
@@ -143,7 +149,7 @@ def test_what_gave_nothing_on_an_ancestor_has_a_second_chance_after_all_else():
 
 
 def test_what_failed_on_an_ancestor_has_none():
-    first, old = seed(fused("k0"))
+    first, _ = seed(fused("k0"))
     bad = schedule("k0", "vector_bits", 512, skill="widen-vectors")
     base = candidate("c2", fused("k0", threads=1), "c0")
     gain = schedule("k0", "threads", 1, skill="tune-threads")

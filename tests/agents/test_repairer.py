@@ -1,9 +1,8 @@
 """Another plan for the same goal: milder parameters, then without the suspect edit, never the same twice."""
 
-from toy_library import ToyLibrary, attempt, candidate, fused, graph, plan, schedule, workload
+from toy_library import TASK, ToyLibrary, attempt, candidate, fused, graph, plan, schedule, workload
 
 from kernelskill.agents import ExpertOptimizer, ExpertRepairer
-from kernelskill.agents.start import captured
 from kernelskill.agents.suspects import suspect_kernels
 from kernelskill.memory import RunMemory
 from kernelskill.program.program import Program
@@ -29,16 +28,9 @@ class Printer:
 
 def seed(work, *edits, index=0, status=Status.WRONG_VALUES, **told):
     """A failed first version with those edits."""
-    made = ExpertOptimizer(ToyLibrary(fusing=FUSING), Printer(), None_task(), work).write(
-        f"c{index}", None, plan("", *edits)
-    )
+    optimizer = ExpertOptimizer(ToyLibrary(fusing=FUSING), Printer(), TASK, work)
+    made = optimizer.write(f"c{index}", None, plan("", *edits))
     return attempt(index, plan("", *edits), made, status, **told)
-
-
-def None_task():
-    from toy_library import TASK
-
-    return TASK
 
 
 def sites(made):
@@ -109,7 +101,13 @@ def test_a_wrong_output_points_at_what_feeds_only_it():
     branches = workload(graph("add", "sum", "softmax", outputs=("n0", "n2")))
     errors = [
         FamilyError(
-            family="task", output=f"output[{place}]", rms=rms, rms_eager=0.0, limit=1e-6, worst_abs=None, passed=passed
+            family="task",
+            output=f"output[{place}]",
+            rms=rms,
+            rms_eager=0.0,
+            limit=1e-6,
+            worst_abs=None,
+            passed=passed,
         )
         for place, rms, passed in ((0, 1e-8, True), (1, 0.5, False))
     ]
@@ -157,7 +155,9 @@ def test_edits_that_only_fit_after_the_one_left_out_go_with_it():
 def test_a_plan_that_could_not_be_written_goes_on_without_what_does_not_fit():
     gone = Edit(skill="fuse-elementwise", site="gone", action="fuse")
     draft = candidate("c0", fused("k0")).model_copy(update={"program": None, "program_hash": ""})
-    failed = attempt(0, plan("", fuse(0), gone, fuse(1)), draft, Status.BUILD_ERROR, detail="gone is not there")
+    failed = attempt(
+        0, plan("", fuse(0), gone, fuse(1)), draft, Status.BUILD_ERROR, detail="gone is not there"
+    )
     assert sites(repaired(failed, "build", work=WORK)) == ["n0", "n1"]
 
 
@@ -167,7 +167,3 @@ def test_a_repair_never_leads_back_to_the_start_or_to_a_judged_program():
     failed = attempt(1, plan("c0", edit), candidate("c1", fused("k0"), "c0"), Status.CRASHED)
     memory = RunMemory([attempt(0, plan(""), base, over_eager=2.0), failed])
     assert repaired(failed, "illegal-instruction", memory) is None
-
-
-def test_the_captured_program_is_where_first_versions_start():
-    assert captured(WORK)["kernels"] == []

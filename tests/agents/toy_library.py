@@ -1,13 +1,13 @@
 """A small real program, and a library of scripted skills over it that stands in for the neighbours' one.
 
-The program is y = relu(a * x) + b in four nodes of which `unused` is dead. Skills that fuse make a kernel of one node,
-skills that schedule set a field of a kernel's schedule.
+A program is a chain of nodes; skills that fuse make a kernel of one node, skills that schedule set a field of a
+kernel's schedule.
 """
 
 from __future__ import annotations
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.program import Kernel, Program
+from kernelskill.program.program import Kernel, Program, program_hash
 from kernelskill.program.region import Axis, Op, Operand, Region, Stage, Store
 from kernelskill.program.schedule import Schedule
 from kernelskill.records import (
@@ -35,7 +35,10 @@ from kernelskill.records import (
 
 SPEC = TensorSpec.contiguous((64,))
 TASK = Task(
-    name="toy", hash="0" * 64, reference=Reference(loader="source", kind="module", entry="Model"), origin="toy.py"
+    name="toy",
+    hash="0" * 64,
+    reference=Reference(loader="source", kind="module", entry="Model"),
+    origin="toy.py",
 )
 
 
@@ -75,7 +78,9 @@ def region():
         outputs=(Operand(name="y", **operand),),
         stages=(
             Stage(
-                kind="map", ops=(Op(name="v", fn="load", args=("x",)),), stores=(Store(operand="y", value="v"),)
+                kind="map",
+                ops=(Op(name="v", fn="load", args=("x",)),),
+                stores=(Store(operand="y", value="v"),),
             ),
         ),
     )
@@ -87,13 +92,13 @@ def as_json(program):
 
 def fused(*names, **schedule):
     """The chain n0, n1, ... in which each is a kernel of that name."""
-    kernels = [Kernel(name=name, body=region(), schedule=Schedule(**schedule), outputs=(SPEC,)) for name in names]
+    kernels = [
+        Kernel(name=name, body=region(), schedule=Schedule(**schedule), outputs=(SPEC,)) for name in names
+    ]
     return Program(graph=graph(*(f"kernel:{name}" for name in names)), kernels=tuple(kernels))
 
 
 def candidate(name, program, parent="", skills=()):
-    from kernelskill.program.program import program_hash
-
     return Candidate(
         id=name,
         parent_id=parent,
@@ -187,7 +192,7 @@ class ToyLibrary:
     """Implements `protocols.SkillLibrary` by scripts.
 
     `fusing`: skill -> operator whose nodes it turns into kernels. `fields`: skill -> (field, values) that it sets on
-    every kernel. `remove-dead-code` drops nodes with op `dead`; `library-compile` wraps.
+    every kernel. `library-compile` wraps; an edit with the action `nothing` changes nothing.
     """
 
     def __init__(self, decisions=(), fusing=None, fields=None):
@@ -202,9 +207,9 @@ class ToyLibrary:
     def propose(self, skill, program, facts):
         parsed = Program.model_validate(program)
         if skill == "library-compile":
-            return [] if parsed.wrapper or parsed.kernels else [Edit(skill=skill, site="forward", action="wrap")]
-        if skill == "simplify":
-            return [Edit(skill=skill, site="n0", action="nothing")]
+            return (
+                [] if parsed.wrapper or parsed.kernels else [Edit(skill=skill, site="forward", action="wrap")]
+            )
         if skill in self.fields:
             field, values = self.fields[skill]
             edits = []
@@ -234,7 +239,9 @@ class ToyLibrary:
         except KeyError:
             raise ProgramError(f"there is no kernel {edit.site}") from None
         changed = Schedule.model_validate({**kernel.schedule.model_dump(), **edit.parameters})
-        return as_json(parsed.with_kernel(kernel.model_copy(update={"schedule": changed})).with_skill(edit.skill))
+        return as_json(
+            parsed.with_kernel(kernel.model_copy(update={"schedule": changed})).with_skill(edit.skill)
+        )
 
     def _fused(self, parsed, edit):
         node = next((item for item in parsed.graph.nodes if item.name == edit.site), None)

@@ -121,9 +121,8 @@ class Case:
     threads: int = 2
     program: Program = field(init=False)
 
-    def fuse(self) -> None:
-        self.model.train()
-        program = Program.from_graph(export(self.model, self.inputs))
+    def fuse(self, graph: Graph | None = None) -> None:
+        program = Program.from_graph(graph or export(self.model.train(), self.inputs))
         for kind in self.order:
             for site in fusion.sites(program, kind):
                 title = f"{self.name}_{len(program.kernels)}"
@@ -139,10 +138,66 @@ class Case:
         return [node.op for node in self.program.graph.nodes if not node.op.startswith("kernel:")]
 
 
+def flat(result: Any) -> list[torch.Tensor]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+class Several(nn.Module):
+    """Many models side by side: one export of all is much quicker than an export of each."""
+
+    def __init__(self, cases: list[Case]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList([case.model for case in cases])
+        self.counts = [len(case.inputs) for case in cases]
+        with torch.no_grad():
+            self.results = [len(flat(copy.deepcopy(case.model)(*case.inputs))) for case in cases]
+
+    def first_input(self, number: int) -> int:
+        return sum(self.counts[:number])
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs: list[torch.Tensor] = []
+        for number, model in enumerate(self.models):
+            first = self.first_input(number)
+            outputs += flat(model(*inputs[first : first + self.counts[number]]))
+        return tuple(outputs)
+
+
+def part_of(graph: Graph, several: Several, number: int) -> Graph:
+    """The graph of one of several models."""
+    first, prefix = several.first_input(number), f"models.{number}."
+    at = sum(several.results[:number])
+    outputs = graph.outputs[at : at + several.results[number]]
+    updates = {
+        path.removeprefix(prefix): ref for path, ref in graph.updates.items() if path.startswith(prefix)
+    }
+    needed = {ref.node for ref in (*outputs, *updates.values()) if isinstance(ref, Ref)}
+    for node in reversed(graph.nodes):
+        if node.name in needed:
+            needed |= {ref.node for ref in node.refs()}
+    inputs = graph.inputs[first : first + several.counts[number]]
+    return graph.model_copy(
+        update={
+            "inputs": tuple(item.model_copy(update={"leaf": item.leaf - first}) for item in inputs),
+            "state": tuple(
+                item.model_copy(update={"path": item.path.removeprefix(prefix)})
+                for item in graph.state
+                if item.name in needed or item.path.startswith(prefix)
+            ),
+            "nodes": tuple(node for node in graph.nodes if node.name in needed),
+            "outputs": outputs,
+            "outputs_tree": None,
+            "updates": updates,
+        }
+    )
+
+
 def compiled(cases: list[Case], folder: Path) -> dict[str, tuple[Case, ctypes.CDLL]]:
     """All kernels of all cases in one library."""
-    for case in cases:
-        case.fuse()
+    several = Several(cases)
+    graph = export(several.train(), [tensor for case in cases for tensor in case.inputs])
+    for number, case in enumerate(cases):
+        case.fuse(part_of(graph, several, number))
     library = build([kernel for case in cases for kernel in case.program.kernels], folder)
     return {case.name: (case, library) for case in cases}
 
@@ -212,9 +267,6 @@ def poisoned(spec: TensorSpec) -> torch.Tensor:
 
 def exact(case: Case) -> tuple[list[torch.Tensor], dict[str, torch.Tensor], list[torch.Tensor]]:
     """What float64 gives (outputs, buffers), and what eager gives."""
-
-    def flat(result: Any) -> list[torch.Tensor]:
-        return list(result) if isinstance(result, (tuple, list)) else [result]
 
     with torch.no_grad():
         eager = flat(copy.deepcopy(case.model)(*case.inputs))

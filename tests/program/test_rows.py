@@ -66,7 +66,8 @@ def losses() -> list[Case]:
         "huber": (F.huber_loss, draw(64, 500), draw(64, 500)),
         "hinge": (lambda x, y: torch.mean(torch.clamp(1 - x * y, min=0)), draw(64, 500), draw(500).sign()),
         "divergence": (
-            lambda x, y: F.kl_div(torch.log(x), y, reduction="batchmean"), torch.rand(64, 500) + 0.1, torch.rand(64, 500)
+            lambda x, y: F.kl_div(torch.log(x), y, reduction="batchmean"),
+            torch.rand(64, 500) + 0.1, torch.rand(64, 500),
         ),
         "cosine": (lambda x, y: torch.mean(1 - F.cosine_similarity(x, y, dim=1)), draw(64, 500), draw(64, 500)),
         "triplet": (nn.TripletMarginLoss(), draw(64, 500), draw(64, 500), draw(64, 500)),

@@ -99,7 +99,10 @@ def test_what_paid_elsewhere_but_is_not_in_the_space_is_not():
 
 
 def test_other_skills_say_nothing():
-    told = [(edit(skill="tune-threads", block=128), 1.3), (edit("other", skill="tune-threads", block=512), 2.0)]
+    told = [
+        (edit(skill="tune-threads", block=128), 1.3),
+        (edit("other", skill="tune-threads", block=512), 2.0),
+    ]
     assert Tuner().ask(edit(block=BLOCKS), told).parameters == {"block": 128}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kernelskill.agents.start import captured, hash_of
+from kernelskill.agents.start import captured, hash_of, is_same
 from kernelskill.errors import ProgramError
 from kernelskill.protocols import SkillLibrary
 from kernelskill.records import Edit, Facts, Json, Plan, Retrieval, Scalar, Task, Workload
@@ -44,12 +44,15 @@ class ExpertGenerator:
         stock = list(self._compiled(start, workload, facts, retrieval))
         plans: list[Plan] = []
         seen = {hash_of(start)}
+        composed = max(1, count - len(stock))
         for title, order in VARIANTS if workload.graph is not None else ():
+            if len(plans) == composed:
+                break
             plan, meaning = self._composed(title, order, start, facts, retrieval)
             if meaning not in seen:
                 seen.add(meaning)
                 plans.append(plan)
-        return tuple([*plans[: max(1, count - len(stock))], *stock][:count])
+        return tuple([*plans, *stock][:count])
 
     def _composed(
         self, title: str, order: Sequence[str], start: Json, facts: Facts, retrieval: Retrieval
@@ -77,24 +80,23 @@ class ExpertGenerator:
         return plan, hash_of(program)
 
     def _applied(self, skill: str, program: Json, facts: Facts, most: int) -> Iterator[tuple[Edit, Json]]:
-        """Edits of a skill, one after the other, each proposed for what the one before it left."""
+        """Edits of a skill that change the program, in turn; proposed anew until none is left."""
         done: set[str] = set()
-        meaning = hash_of(program)
-        while len(done) < most:
+        progress = True
+        while progress:
+            progress = False
             for edit in self._library.propose(skill, program, facts):
-                if edit.key in done:
+                if edit.key in done or len(done) >= most:
                     continue
                 try:
                     changed = self._library.apply(program, edit)
                 except ProgramError:
                     continue
-                if hash_of(changed) != meaning:
-                    break
-            else:
-                return
-            done.add(edit.key)
-            program, meaning = changed, hash_of(changed)
-            yield edit, program
+                if is_same(changed, program):
+                    continue
+                done.add(edit.key)
+                program, progress = changed, True
+                yield edit, program
 
     def _refusal(self, skill: str, program: Json, facts: Facts, retrieval: Retrieval) -> list[str]:
         """Why a skill that has a site here was left out; nothing for one without a site."""

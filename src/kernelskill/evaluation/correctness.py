@@ -27,6 +27,8 @@ TIER_ERROR = {Precision.REDUCED: 2.0**-7, Precision.TF32: 2.0**-10}
 """Relative rms error that a computation of that precision stays below (bf16 has 8 bits of significand, tf32 11)."""
 NOTHING = 1e-3
 """Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
+UNDERFLOW = 1e-30
+"""Absolute error that never counts: below it, float32 keeps only part of its digits, or none."""
 SUMMING = ("mm", "conv", "sum", "mean", "norm", "softmax", "cum", "var", "pool", "loss", "dot", "mv", "std",
            "attention", "logsumexp", "scan", "prod")  # fmt: skip
 """Parts of operator names that mean a sum over many elements."""
@@ -69,16 +71,16 @@ def judge(pool: Pool, family: str, name: str, allowed: float) -> FamilyError:
     """All gates on one output."""
     if not pool.is_numeric:
         return _exact(pool, family, name)
-    parts = [
-        list(tiles(c, e, y)) for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True)
-    ]
+    parts = [list(tiles(c, e, y)) for c, e, y in zip(pool.candidate, pool.eager, pool.twin, strict=True)]
     whole = Sums()
     for part in (part for call in parts for part in call):
         whole += part
     rms, rms_eager, limit = _overall(whole, allowed)
     note = ""
     if whole.stray:
-        note = f"{whole.stray} elements are NaN or infinite where they must not be, or finite where they must be"
+        note = (
+            f"{whole.stray} elements are NaN or infinite where they must not be, or finite where they must be"
+        )
     elif not rms <= limit:
         note = f"error {rms:.2e} of the result's size, allowed {limit:.2e}"
     else:
@@ -122,7 +124,9 @@ def finite_share(twin: list[torch.Tensor]) -> float:
     """Share of finite elements; 1 for integers and empty results."""
     floating = [real(item) for item in twin if item.is_floating_point() or item.is_complex()]
     total = sum(item.numel() for item in floating)
-    finite = sum(int(piece.isfinite().sum()) for item in floating for piece in item.reshape(-1).split(1 << 22))
+    finite = sum(
+        int(piece.isfinite().sum()) for item in floating for piece in item.reshape(-1).split(1 << 22)
+    )
     return finite / total if total else 1.0
 
 
@@ -197,10 +201,10 @@ def _exact(pool: Pool, family: str, name: str) -> FamilyError:
 
 def _overall(sums: Sums, allowed: float) -> tuple[float, float, float]:
     """Relative error of the candidate and of eager, and the limit."""
-    if sums.size == 0:
-        return (0.0 if sums.error == 0 else math.inf), 0.0, 0.0
-    rms, rms_eager = math.sqrt(sums.error / sums.size), math.sqrt(sums.eager / sums.size)
-    return rms, rms_eager, max(2 * rms_eager, allowed)
+    count = max(sums.count, 1)
+    size = math.sqrt(sums.size / count) or UNDERFLOW
+    rms, rms_eager = math.sqrt(sums.error / count) / size, math.sqrt(sums.eager / count) / size
+    return rms, rms_eager, max(2 * rms_eager, allowed, UNDERFLOW / size)
 
 
 def _tail(parts: list[Sums], allowed: float) -> str:
@@ -208,7 +212,7 @@ def _tail(parts: list[Sums], allowed: float) -> str:
     for part in parts:
         whole += part
     size = math.sqrt(whole.size / max(whole.count, 1))
-    if whole.beyond <= 4 * whole.worst_eager + 16 * allowed * size:
+    if whole.beyond <= 4 * whole.worst_eager + 16 * allowed * size + UNDERFLOW:
         return ""
     return f"some elements are too far off; the worst by {whole.worst:.3g} (eager's worst {whole.worst_eager:.3g})"
 
@@ -221,10 +225,8 @@ def _tiles(parts: list[Sums], allowed: float) -> str:
         error, eager, size = (
             math.sqrt(value / max(part.count, 1)) for value in (part.error, part.eager, part.size)
         )
-        if error > 8 * max(2 * eager, allowed * size, NOTHING * allowed * whole):
-            return (
-                f"part {index} of {len(parts)} is off by {error:.2e} (eager by {eager:.2e}; its size is {size:.2e})"
-            )
+        if error > 8 * max(2 * eager, allowed * size, NOTHING * allowed * whole, UNDERFLOW):
+            return f"part {index} of {len(parts)} is off by {error:.2e} (eager by {eager:.2e}; its size is {size:.2e})"
     return ""
 
 

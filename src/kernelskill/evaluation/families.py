@@ -12,6 +12,8 @@ import torch
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 BLOCK = 16
 """Elements of one zeroed block."""
+ROWS = 64
+"""Rows that are looked at to tell whether all are normalised."""
 NORMAL = 1e-3
 """How near to 1 the sum (or length) of a row must be to count as normalised."""
 
@@ -73,15 +75,17 @@ def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng:
 
 def is_mask(tensor: torch.Tensor) -> bool:
     """Whether it holds nothing but 0 and 1, or 0 and -infinity (a mask written as numbers)."""
-    masks = (tensor == 0) | (tensor == 1) | tensor.isneginf()
-    return bool(masks.all())
+    return all(
+        bool(((piece == 0) | (piece == 1) | piece.isneginf()).all())
+        for piece in tensor.reshape(-1).split(1 << 16)
+    )
 
 
 def is_normalised(tensor: torch.Tensor) -> bool:
     """Whether every row is a distribution (sums to 1, none negative) or a unit vector."""
     if tensor.dim() == 0 or tensor.shape[-1] < 2:
         return False
-    rows = tensor.double()
+    rows = tensor.flatten(0, -2)[:ROWS].double() if tensor.dim() > 1 else tensor.double().reshape(1, -1)
     sums, lengths = rows.sum(-1), rows.square().sum(-1).sqrt()
     distribution = bool((rows >= 0).all()) and bool(((sums - 1).abs() < NORMAL).all())
     return distribution or bool(((lengths - 1).abs() < NORMAL).all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kernelskill.evaluation import replies
 from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.seat import Seat
 from kernelskill.records import Json, Labels
@@ -11,23 +12,30 @@ from kernelskill.records.evaluation import Label
 
 OWN_SHARE = 0.5
 """Share of the time outside library operators from which a candidate counts as its own."""
+MOST_OPERATORS = 24
+HARMLESS = frozenset({"algebraic", "specialised"})
+"""Labels that say something beside what ran; no policy excludes them."""
 
 
 def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...]) -> Labels:
     """Labels of a candidate that was judged already (what it does now decides nothing any more)."""
     try:
+        seat.wake()
         seen = seat.worker.call("operators", timeout_s=seat.seconds)
     except WorkerFailure as failure:
-        return Labels(flags=(*flags, f"could not be observed: {failure.detail[:100]}"))
+        return Labels(flags=(*flags, f"could not be observed: {replies.text(failure.detail, 100)}"))
     return labels_of(seen, tuple(flags), skills)
 
 
 def labels_of(seen: Json, flags: tuple[str, ...], skills: tuple[str, ...]) -> Labels:
-    """Labels from the worker's observation."""
-    share = seen.get("own_share_ratio")
-    operators = tuple(str(row["op"])[:80] for row in seen.get("operators", [])[:24])
+    """Labels from the worker's observation, which may be forged: it labels, it never ranks."""
+    found = replies.number(seen.get("own_share_ratio"))
+    share = None if found is None else min(found, 1.0)
+    listed = seen.get("operators")
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    operators = tuple(replies.text(row.get("op"), replies.NAME_LENGTH) for row in rows[:MOST_OPERATORS])
     kinds: list[Label] = []
-    if seen.get("compiled"):
+    if seen.get("compiled") is True:
         kinds.append("compile")
     elif share is not None and share >= OWN_SHARE:
         kinds.append("custom")
@@ -35,9 +43,12 @@ def labels_of(seen: Json, flags: tuple[str, ...], skills: tuple[str, ...]) -> La
         kinds.append("library")
     if "simplify-algebra" in skills or "remove-dead-code" in skills:
         kinds.append("algebraic")
-    return Labels(
-        kinds=tuple(kinds),
-        own_share_ratio=float(share) if isinstance(share, int | float) else None,
-        operators=operators,
-        flags=flags,
-    )
+    return Labels(kinds=tuple(kinds), own_share_ratio=share, operators=operators, flags=flags)
+
+
+def is_allowed(labels: Labels, allow: frozenset[str]) -> bool:
+    """Whether a policy lets it win: everything that it is must be allowed, and something must have been seen."""
+    if not allow:
+        return True
+    decisive = set(labels.kinds) - HARMLESS
+    return bool(decisive) and decisive <= allow

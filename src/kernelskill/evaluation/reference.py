@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import torch
 
-from kernelskill.errors import TaskError, WorkerError
+from kernelskill.errors import TaskError
 from kernelskill.evaluation import families
 from kernelskill.evaluation.channel import Slot
+from kernelskill.evaluation.correctness import finite_share
 from kernelskill.evaluation.layout import Layout
-from kernelskill.evaluation.process import Limits, Worker, WorkerFailure
+from kernelskill.evaluation.process import Limits
 from kernelskill.evaluation.sandbox import Sandbox
-from kernelskill.evaluation.seat import Seat, as_float64
+from kernelskill.evaluation.seat import Seat, as_float64, results
 from kernelskill.evaluation.state import State
-from kernelskill.records import Finding, Task, Workload
+from kernelskill.evaluation.stock_worker import StockFailure, StockWorker
+from kernelskill.records import Task, Workload
 
 DESCRIBE_S = 300.0
+FINITE = 0.99
+"""Share of the twin's results that must be finite for a family to count."""
 
 
 def reference_worker(
     role: str, task: Task, sandbox: Sandbox, limits: Limits, threads: int, cache: Path | None = None
-) -> Worker:
+) -> StockWorker:
     """A worker that may read what the reference imports."""
     reference = task.reference
     readable = [Path(folder) for folder in reference.search_path]
     readable += [Path(reference.path)] if reference.path else []
-    return Worker(role, sandbox=sandbox, limits=limits, threads=threads, trusted_cache=cache, readable=readable)
+    return StockWorker(
+        role, sandbox=sandbox, limits=limits, threads=threads, trusted_cache=cache, readable=readable
+    )
 
 
-def load_arm(worker: Worker, task: Task, arm: str) -> None:
+def load_arm(worker: StockWorker, task: Task, arm: str) -> None:
     """Load the reference into a worker as one arm.
 
     Raises:
@@ -39,12 +46,11 @@ def load_arm(worker: Worker, task: Task, arm: str) -> None:
         worker.call(
             "load_reference", timeout_s=DESCRIBE_S, reference=task.reference.model_dump(mode="json"), arm=arm
         )
-    except WorkerFailure as failure:
-        line = next((item for item in failure.detail.splitlines() if item.strip()), failure.status.value)
-        raise TaskError(f"{task.name}: {line}") from failure
+    except StockFailure as failure:
+        raise TaskError(f"{task.name}: {failure.line}") from failure
 
 
-def describe(worker: Worker, task: Task, seed: int) -> Workload:
+def describe(worker: StockWorker, task: Task, seed: int) -> Workload:
     """Run the reference once.
 
     Raises:
@@ -53,33 +59,83 @@ def describe(worker: Worker, task: Task, seed: int) -> Workload:
     load_arm(worker, task, "eager")
     try:
         return Workload.model_validate(worker.call("describe", timeout_s=DESCRIBE_S, seed=seed))
-    except WorkerFailure as failure:
-        line = next((item for item in failure.detail.splitlines() if item.strip()), failure.status.value)
-        raise TaskError(f"{task.name}: {line}") from failure
+    except StockFailure as failure:
+        raise TaskError(f"{task.name}: {failure.line}") from failure
 
 
 class ReferenceSide:
-    """Inputs and expected values of one task."""
+    """Inputs and expected values of one task.
 
-    def __init__(self, worker: Worker, workload: Workload, count: int, seconds: float) -> None:
+    Args:
+        worker: has the reference loaded.
+        workload: what it was seen to take and give.
+        count: calls in a batch.
+        seconds: longest time for one command.
+    """
+
+    def __init__(self, worker: StockWorker, workload: Workload, count: int, seconds: float) -> None:
         self.worker = worker
         self.workload = workload
         self.layout = Layout.of(workload.inputs, count)
         self._seconds = seconds
         tree = (workload.inputs_tree, workload.outputs_tree)
         outputs, wide = Layout.of(workload.outputs, count), Layout.of(as_float64(workload.outputs), count)
-        self._eager = Seat(worker, self.layout, outputs, *tree, frozen=False, seconds=seconds)
-        self._twin = Seat(worker, self.layout, wide, *tree, frozen=False, seconds=seconds)
+        self._eager = Seat(worker, self.layout, outputs, *tree, watched=False, seconds=seconds)
+        self._twin = Seat(worker, self.layout, wide, *tree, watched=False, seconds=seconds)
         self._bound: Seat = self._twin
         self._draws = Slot(self.layout.nbytes)
         self._drawn = torch.frombuffer(self._draws.view(), dtype=torch.uint8)
         self._number = worker.give(self._draws, writable=True)
-        self.state = State(worker, workload, seconds, by_shape=False)
-        self.initial = self.state.read()
+        self._state = State(worker, workload, seconds, by_shape=False)
+        self.initial = self._state.read()
         """The state that every arm starts every check from."""
+        self._values = self.initial
+        self._places: dict[str, tuple[int, ...]] = {}
 
-    def draw(self, seeds: list[int], family: str = "task") -> torch.Tensor | None:
-        """A private batch of inputs, one call per seed; None if the family changes nothing here."""
+    def give_state(self, values: dict[str, torch.Tensor]) -> None:
+        """Set the reference's parameters and buffers, which also every later call starts from."""
+        self._values = values
+        self._state.write(values)
+
+    def read_state(self) -> dict[str, torch.Tensor]:
+        """The reference's parameters and buffers now."""
+        return self._state.read()
+
+    def draw(self, seeds: list[int], family: str = "task") -> torch.Tensor:
+        """A private batch of inputs, one call per seed."""
+        batch = self._draw(seeds)
+        if family in families.FAMILIES:
+            self._change(batch, seeds, family, self.places(family))
+        return batch
+
+    def places(self, family: str) -> tuple[int, ...]:
+        """Input leaves that a family changes: as many as leave results finite; none if the family doesn't count."""
+        if family not in self._places:
+            self._places[family] = self._find_places(family)
+        return self._places[family]
+
+    def eager(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
+        """Eager's results: per call, its output leaves."""
+        return self._results(self._eager, "run", batch, calls)
+
+    def eager_once(self, batch: torch.Tensor) -> None:
+        """Run one call and leave behind what it leaves behind."""
+        self._bind(self._eager)
+        self._eager.burst(batch, calls=1)
+
+    def twin(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
+        """The float64 twin's results."""
+        return self._results(self._twin, "run64", batch, calls)
+
+    def close(self) -> None:
+        """End the worker."""
+        self._state.close()
+        self._drawn = torch.empty(0, dtype=torch.uint8)
+        self._draws.close()
+        self._eager.close()
+        self._twin.close()
+
+    def _draw(self, seeds: list[int]) -> torch.Tensor:
         specs = [spec.model_dump(mode="json") for spec in self.workload.inputs]
         for call, seed in enumerate(seeds):
             self.worker.call(
@@ -90,70 +146,39 @@ class ReferenceSide:
                 offsets=[call * self.layout.step + start for start in self.layout.starts],
                 specs=specs,
             )
-        batch = self._drawn.clone()
-        if family in families.FAMILIES:
-            for call, seed in enumerate(seeds):
-                rng = torch.Generator().manual_seed(seed % (1 << 62) + 1)
-                if not families.apply(family, self.layout.views(batch, call), rng):
-                    return None
-        return batch
+        return self._drawn[: len(seeds) * self.layout.step].clone()
 
-    def eager(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
-        """Eager's results: per call, its output leaves."""
-        return self._results(self._eager, "run", batch, calls)
+    def _change(self, batch: torch.Tensor, seeds: list[int], family: str, places: tuple[int, ...]) -> None:
+        for call, seed in enumerate(seeds):
+            rng = torch.Generator().manual_seed(seed % (1 << 62) + 1)
+            families.apply(family, self.layout.views(batch, call), places, rng)
 
-    def twin(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
-        """The float64 twin's results; the reference's state is left as it was."""
-        return self._results(self._twin, "run64", batch, calls)
+    def _find_places(self, family: str) -> tuple[int, ...]:
+        seed = secrets.randbits(62)
+        free = families.changeable(self.layout.views(self._draw([seed]), 0))
+        if not free or self._counts(seed, family, free):
+            return free
+        alone = tuple(place for place in free if len(free) > 1 and self._counts(seed, family, (place,)))
+        return alone if len(alone) < 2 or self._counts(seed, family, alone) else alone[:1]
+
+    def _counts(self, seed: int, family: str, places: tuple[int, ...]) -> bool:
+        """Whether the reference takes such inputs and its twin stays finite."""
+        batch = self._draw([seed])
+        self._change(batch, [seed], family, places)
+        try:
+            eager, twin = self.eager(batch, 1), self.twin(batch, 1)
+        except StockFailure:
+            if not self.worker.alive:
+                raise
+            return False
+        return finite_share(twin[0]) >= FINITE and finite_share(eager[0]) >= FINITE
 
     def _results(self, seat: Seat, command: str, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
+        self._bind(seat)
+        reset = (lambda: self._state.write(self._values)) if self.workload.updated_state else None
+        return results(seat, batch, calls, command=command, reset=reset)
+
+    def _bind(self, seat: Seat) -> None:
         if self._bound is not seat:
             seat.bind()
             self._bound = seat
-        burst = seat.burst(batch, command=command, calls=calls)
-        return [seat.outputs.views(burst.outputs, call) for call in range(calls)]
-
-    def close(self) -> None:
-        """End the worker."""
-        self.state.close()
-        self._drawn = torch.empty(0, dtype=torch.uint8)
-        self._draws.close()
-        self._eager.close()
-        self._twin.close()
-
-
-def must_live(worker: Worker, what: str) -> None:
-    """Workers of ours don't die on their own.
-
-    Raises:
-        WorkerError: this one did.
-    """
-    if not worker.alive:
-        raise WorkerError(f"the {what} worker ended: {worker.output[-500:]}")
-
-
-def judge_findings(workload: Workload, bytes_free: int, powerless: str) -> tuple[Finding, ...]:
-    """What the judge adds to the worker's audit."""
-    found = list(workload.findings)
-    codes = {item.code for item in found}
-    if powerless and not codes & {"input-independent", "empty-output", "non-finite"}:
-        message = f"the tolerance would let {powerless} pass: nothing can be proven on these inputs"
-        found.append(Finding(code="powerless", message=message, fatal=True))
-    moved = sum(spec.nbytes for spec in (*workload.inputs, *workload.outputs))
-    if moved * 6 > bytes_free:
-        found.append(
-            Finding(
-                code="too-big",
-                message=f"one call moves {moved / 1e9:.1f} GB, {bytes_free / 1e9:.1f} GB are free: use smaller inputs",
-                fatal=True,
-            )
-        )
-    if workload.eager_ms < 0.02:
-        found.append(
-            Finding(
-                code="overhead-bound",
-                message=f"one call takes {1e3 * workload.eager_ms:.0f} us: mostly the cost of calling",
-                fatal=False,
-            )
-        )
-    return tuple(found)

@@ -79,14 +79,18 @@ class Measured:
         burst_ms = median(self.wall[arm]) * self.calls
         late = median(self.late[arm])
         if late > max(LATE_MS, LATE_SHARE * burst_ms):
-            detail = f"it goes on computing after it has answered ({late:.1f} ms per burst of {burst_ms:.1f} ms)"
+            detail = (
+                f"it goes on computing after it has answered ({late:.1f} ms per burst of {burst_ms:.1f} ms)"
+            )
             raise WorkerFailure(
                 Status.INTEGRITY, detail, "join every thread and process before forward returns"
             )
         busy = median(self.processors[arm])
         if busy > threads + PROCESSORS_OVER:
             detail = f"it keeps {busy:.1f} processors busy; {threads} are given"
-            raise WorkerFailure(Status.INTEGRITY, detail, "use omp_get_max_threads() or torch.get_num_threads()")
+            raise WorkerFailure(
+                Status.INTEGRITY, detail, "use omp_get_max_threads() or torch.get_num_threads()"
+            )
 
 
 def rounds_for(eager_ms: float, calls: int) -> int:

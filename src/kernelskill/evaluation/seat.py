@@ -9,6 +9,7 @@ was spent between the answer and the stop is added to the worker's time.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean
 
@@ -82,16 +83,19 @@ class Seat:
         self._input = torch.frombuffer(self._input_slot.view(), dtype=torch.uint8)
         self._output = torch.frombuffer(self._output_slot.view(), dtype=torch.uint8)
         self._output.fill_(POISON)
-        reads = worker.give(self._input_slot, writable=False)
-        writes = worker.give(self._output_slot, writable=True)
-        self._bind = {
-            "inputs": inputs.bound(reads),
-            "outputs": outputs.bound(writes),
-            "tree": inputs_tree,
-            "outputs_tree": outputs_tree,
-            "count": inputs.count,
-        }
-        self.bind()
+        try:
+            self._bind = {
+                "inputs": inputs.bound(worker.give(self._input_slot, writable=False)),
+                "outputs": outputs.bound(worker.give(self._output_slot, writable=True)),
+                "tree": inputs_tree,
+                "outputs_tree": outputs_tree,
+                "count": inputs.count,
+            }
+            self.bind()
+        except BaseException:
+            # Whatever ended the seating, the memory must not stay behind.
+            self.close()
+            raise
 
     def bind(self) -> None:
         """Bind the worker's calls to this seat's slots (again, after another seat of the same worker)."""
@@ -164,6 +168,35 @@ class Seat:
         self._input = self._output = torch.empty(0, dtype=torch.uint8)
         self._input_slot.close()
         self._output_slot.close()
+
+
+def results(
+    seat: Seat,
+    batch: torch.Tensor,
+    calls: int,
+    *,
+    command: str = "run",
+    reset: Callable[[], None] | None = None,
+) -> list[list[torch.Tensor]]:
+    """Untimed results: per call, its output leaves.
+
+    Args:
+        seat: who computes.
+        batch: private input bytes.
+        calls: how many of them.
+        command: "run" or "run64".
+        reset: where a call leaves something behind, puts it back; then every call runs by itself after a reset.
+    """
+    if reset is None:
+        burst = seat.burst(batch, command=command, calls=calls)
+        return [seat.outputs.views(burst.outputs, call) for call in range(calls)]
+    rows = []
+    for call in range(calls):
+        reset()
+        burst = seat.burst(batch[call * seat.inputs.step :], command=command, calls=1)
+        rows.append(seat.outputs.views(burst.outputs, 0))
+    reset()
+    return rows
 
 
 def as_float64(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:

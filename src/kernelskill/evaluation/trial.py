@@ -7,17 +7,19 @@ import secrets
 
 import torch
 
-from kernelskill.evaluation import correctness
+from kernelskill.evaluation import correctness, ties
 from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.families import FAMILIES, perturbed
-from kernelskill.evaluation.process import WorkerFailure
-from kernelskill.evaluation.reference import ReferenceSide
-from kernelskill.evaluation.seat import Burst, Seat
-from kernelskill.evaluation.state import State
+from kernelskill.evaluation.reference import FINITE, ReferenceSide
+from kernelskill.evaluation.seat import POISON, Burst, Seat, results
+from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.records import FamilyError, Precision, Status, Workload
 
 PERTURBED = "perturbed-parameters"
 KERNELBENCH_TOLERANCE = 1e-4
+POOLED_DRAWS = 16
+ORACLE_ROUNDS = 0.15
+"""Share of the timed rounds of which one call is also held against the float64 twin."""
 
 
 class Secret:
@@ -42,7 +44,9 @@ class Secret:
 class Wrong(Exception):
     """The candidate does not compute the same; carries the verdict."""
 
-    def __init__(self, status: Status, detail: str, hint: str = "", errors: tuple[FamilyError, ...] = ()) -> None:
+    def __init__(
+        self, status: Status, detail: str, hint: str = "", errors: tuple[FamilyError, ...] = ()
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -54,7 +58,12 @@ class Trial:
     """Checks results of one candidate against the reference."""
 
     def __init__(
-        self, workload: Workload, reference: ReferenceSide, precision: Precision, tolerance: str, secret: Secret
+        self,
+        workload: Workload,
+        reference: ReferenceSide,
+        precision: Precision,
+        tolerance: str,
+        secret: Secret,
     ) -> None:
         self.workload = workload
         self.reference = reference
@@ -64,126 +73,172 @@ class Trial:
         inputs = sum(spec.numel for spec in workload.inputs)
         outputs = sum(spec.numel for spec in workload.outputs)
         self._longest = correctness.longest_sum(workload.graph, inputs, outputs)
+        self._positions = ties.position_outputs(workload.graph)
+        self._stricter = True
         self.errors: list[FamilyError] = []
 
     def seeds(self, count: int) -> list[int]:
         """Fresh input seeds."""
         return [self.secret.next() for _ in range(count)]
 
-    def calls(self) -> int:
-        """Calls per family: enough to pool small outputs."""
+    def draws(self, family: str) -> int:
+        """Calls of a family: enough to pool small outputs."""
         smallest = min((spec.numel for spec in self.workload.outputs), default=1)
-        wanted = 16 if smallest < correctness.POOLED_ELEMENTS else 2
-        return min(wanted, self.reference.layout.count)
+        if smallest >= correctness.POOLED_ELEMENTS:
+            return min(2, self.reference.layout.count)
+        return POOLED_DRAWS if family == "task" else min(POOLED_DRAWS, self.reference.layout.count)
 
-    def allowed(self, dtype: torch.dtype) -> float:
-        """Relative error that rounding may cost in an output of that type."""
-        return correctness.allowance(dtype, self.precision, self._longest)
+    def allowed(self, dtype: torch.dtype, precision: Precision | None = None) -> float:
+        """Relative error that rounding may cost in an output of that type, at the precision owed or another."""
+        return correctness.allowance(dtype, precision or self.precision, self._longest)
 
-    def families(self, seat: Seat, state: State) -> None:
+    @property
+    def tier(self) -> str:
+        """Strictest tier that every checked result met."""
+        if self.precision in (Precision.MATCH, Precision.FP32):
+            return self.precision.value
+        return Precision.FP32.value if self._stricter else self.precision.value
+
+    def families(self, seat: Seat) -> None:
         """Compare on the task's own inputs and on every hidden family.
 
         Raises:
             Wrong: a gate failed.
             WorkerFailure: the candidate failed.
+            StockFailure: the reference failed.
         """
-        self._state_updates(seat, state)
-        for family in ("task", *FAMILIES, PERTURBED):
-            values = self.reference.initial
-            if family == PERTURBED:
-                if not values:
-                    continue
-                rng = torch.Generator().manual_seed(self.secret.next() >> 2)
-                values = dict(zip(values, perturbed(list(values.values()), rng), strict=True))
-            batch = self.reference.draw(self.seeds(self.calls()), family)
-            if batch is None:
-                continue
-            state.write(values)
-            self.reference.state.write(values)
-            self._family(seat, family, batch, values)
-        state.write(self.reference.initial)
-        self.reference.state.write(self.reference.initial)
+        self._state_after(seat)
+        initial = self.reference.initial
+        for family in ("task", *FAMILIES):
+            if family == "task" or self.reference.places(family):
+                self._family(seat, family, initial)
+        if initial:
+            rng = torch.Generator().manual_seed(self.secret.next() >> 2)
+            values = dict(zip(initial, perturbed(list(initial.values()), rng), strict=True))
+            self._family(seat, PERTURBED, values)
+        seat.give_state(initial)
+        self.reference.give_state(initial)
 
-    def _family(self, seat: Seat, family: str, batch: torch.Tensor, values: dict[str, torch.Tensor]) -> None:
-        calls = self.calls()
+    def _family(self, seat: Seat, family: str, values: dict[str, torch.Tensor]) -> None:
+        seat.give_state(values)
+        self.reference.give_state(values)
+        pools = [Pool() for _ in self.workload.outputs]
+        left = self.draws(family)
+        while left > 0:
+            calls = min(left, self.reference.layout.count)
+            left -= calls
+            batch = self.reference.draw(self.seeds(calls), family)
+            due = self._due(batch, calls, family)
+            if due is None:
+                return
+            reset = (lambda: seat.give_state(values)) if self.workload.updated_state else None
+            mine = results(seat, batch, calls, reset=reset)
+            for rows in zip(mine, *due, strict=True):
+                for pool, one, eager, twin in zip(pools, *rows, strict=True):
+                    pool.add(one, eager, twin)
+        for place, pool in enumerate(pools):
+            if family == "task" or correctness.finite_share(pool.twin) >= FINITE:
+                self._gate(pool, family, place, seat)
+
+    def _due(
+        self, batch: torch.Tensor, calls: int, family: str
+    ) -> tuple[list[list[torch.Tensor]], list[list[torch.Tensor]]] | None:
+        """Eager's and the twin's results; None where the reference refuses such values."""
         try:
-            eager = self.reference.eager(batch, calls)
-            self.reference.state.write(values)
-            twin = self.reference.twin(batch, calls)
-        except WorkerFailure as failure:
+            return self.reference.eager(batch, calls), self.reference.twin(batch, calls)
+        except StockFailure as failure:
+            if not self.reference.worker.alive:
+                raise
             if family == "task":
-                raise Wrong(Status.UNTESTABLE, f"the reference fails: {failure.detail}") from failure
+                raise Wrong(
+                    Status.UNTESTABLE, f"the reference fails on its own inputs: {failure.line}"
+                ) from failure
+            return None
+
+    def _gate(self, pool: Pool, family: str, place: int, seat: Seat) -> None:
+        name = f"output[{place}]"
+        found = self._judged(pool, family, place, self.allowed(pool.eager[0].dtype))
+        if found is None:
             return
-        burst = seat.burst(batch, calls=calls)
-        mine = [seat.outputs.views(burst.outputs, call) for call in range(calls)]
-        for place, spec in enumerate(self.workload.outputs):
-            pool = Pool()
-            for call in range(calls):
-                pool.add(mine[call][place], eager[call][place], twin[call][place])
-            if family != "task" and not self._counts(pool):
-                continue
-            self._gate(pool, family, f"output[{place}]", getattr(torch, spec.dtype))
-
-    def _counts(self, pool: Pool) -> bool:
-        """A hidden family counts where the twin is finite and eager itself is accurate."""
-        if correctness.finite_share(pool.twin) < 0.99:
-            return False
-        if not pool.eager[0].is_floating_point():
-            return True
-        allowed = self.allowed(pool.eager[0].dtype)
-        zeros = Pool([torch.zeros_like(item) for item in pool.eager], pool.eager, pool.twin)
-        return not correctness.judge(zeros, "", "", allowed).passed
-
-    def _gate(self, pool: Pool, family: str, name: str, dtype: torch.dtype) -> None:
-        if self.tolerance == "kernelbench":
-            found = correctness.allclose(pool, family, name, KERNELBENCH_TOLERANCE)
-        else:
-            found = correctness.judge(pool, family, name, self.allowed(dtype))
         self.errors.append(found)
         if not found.passed:
-            hint = self._hint(found, pool)
-            raise Wrong(Status.WRONG_VALUES, f"{family} inputs, {name}: {found.note}", hint, tuple(self.errors))
+            raise Wrong(
+                Status.WRONG_VALUES,
+                f"{family} inputs, {name}: {found.note}{self._lesser_tier(pool, family, place)}",
+                self._hint(found, pool, seat),
+                tuple(self.errors),
+            )
+        if self._stricter and self.precision in (Precision.TF32, Precision.REDUCED):
+            strict = self._judged(pool, family, place, self.allowed(pool.eager[0].dtype, Precision.FP32))
+            self._stricter = strict is None or strict.passed
 
-    def _hint(self, found: FamilyError, pool: Pool) -> str:
-        if any(bool((item == _poison(item)).any()) for item in pool.candidate):
-            return "some elements were never written"
-        if found.rms is not None and found.limit is not None and found.rms < correctness.REDUCED_ERROR:
-            return "as accurate as a reduced-precision computation; fp32 is owed"
+    def _judged(self, pool: Pool, family: str, place: int, allowed: float) -> FamilyError | None:
+        """The gates that fit this output; None where the family proves nothing about it."""
+        name = f"output[{place}]"
+        if place in self._positions and not pool.is_numeric:
+            return None if family in ties.TIED_FAMILIES else ties.judge_positions(pool, family, name)
+        if self.tolerance == "kernelbench":
+            return correctness.allclose(pool, family, name, KERNELBENCH_TOLERANCE)
+        return correctness.judge(pool, family, name, allowed)
+
+    def _lesser_tier(self, pool: Pool, family: str, place: int) -> str:
+        if self.tolerance == "kernelbench" or not pool.is_numeric or self.precision is Precision.REDUCED:
+            return ""
+        reduced = self._judged(pool, family, place, self.allowed(pool.eager[0].dtype, Precision.REDUCED))
+        if reduced is None or not reduced.passed:
+            return ""
+        return f"; it meets tier reduced, {self.precision.value} is owed"
+
+    def _hint(self, found: FamilyError, pool: Pool, seat: Seat) -> str:
+        if any(_has_poison(item) for item in pool.candidate):
+            return "some elements were never written, or are NaN"
+        if seat.state is not None and seat.state.missing:
+            missing = ", ".join(seat.state.missing[:5])
+            return f"keep the reference's names of parameters and buffers; these are missing: {missing}"
         if found.family == PERTURBED:
             return "the result ignores parameters or buffers that changed after construction"
-        if any(spec.stride and not spec.is_contiguous for spec in self.workload.inputs):
+        if any(not spec.is_contiguous for spec in self.workload.inputs):
             return "inputs are not contiguous; read them by their strides"
         return ""
 
-    def _state_updates(self, seat: Seat, state: State) -> None:
-        """Buffers that the reference rewrites are compared like outputs, after one call."""
-        if not self.workload.updated_state:
-            return
-        batch = self.reference.draw(self.seeds(1) * self.reference.layout.count)
-        assert batch is not None
+    def _state_after(self, seat: Seat) -> None:
+        """After one call, buffers that the reference rewrites are compared like outputs; all else is unchanged.
+
+        Raises:
+            Wrong: wrong-state.
+        """
         initial = self.reference.initial
-        state.write(initial)
-        self.reference.state.write(initial)
+        if seat.state is None or not initial:
+            return
+        batch = self.reference.draw(self.seeds(1))
+        seat.give_state(initial)
+        self.reference.give_state(initial)
         seat.burst(batch, calls=1)
-        mine = state.read()
-        self.reference.eager(batch, 1)
-        due = self.reference.state.read()
-        self.reference.state.write(initial)
-        state.write(initial)
-        for path in self.workload.updated_state:
-            if path not in mine:
-                raise Wrong(Status.WRONG_STATE, f"buffer {path} is missing; the reference updates it")
-            pool = Pool([mine[path]], [due[path]], [_widened(due[path])])
-            found = correctness.judge(pool, "task", path, 8 * self.allowed(torch.float32))
-            self.errors.append(found)
-            if not found.passed:
-                detail = f"buffer {path} after one call: {found.note}"
+        mine = seat.state.read()
+        self.reference.eager_once(batch)
+        due = self.reference.read_state()
+        self.reference.give_state(initial)
+        seat.give_state(initial)
+        for path in due:
+            if path in self.workload.updated_state:
+                self._updated(path, mine.get(path), due[path])
+            elif path in mine and not torch.equal(_bytes(mine[path]), _bytes(initial[path])):
                 raise Wrong(
-                    Status.WRONG_STATE, detail, "update it as the reference does", tuple(self.errors)
+                    Status.WRONG_STATE, f"{path} is changed by forward; the reference leaves it alone"
                 )
 
-    def timed(self, seat: Seat, bursts: dict[str, Burst]) -> None:
-        """Every output that was timed is compared with eager's on the same inputs.
+    def _updated(self, path: str, mine: torch.Tensor | None, due: torch.Tensor) -> None:
+        if mine is None:
+            raise Wrong(Status.WRONG_STATE, f"buffer {path} is missing; the reference updates it")
+        wide = due.double() if due.is_floating_point() else due
+        found = correctness.judge(Pool([mine], [due], [wide]), "task", path, 8 * self.allowed(torch.float32))
+        self.errors.append(found)
+        if not found.passed:
+            detail = f"buffer {path} after one call: {found.note}"
+            raise Wrong(Status.WRONG_STATE, detail, "update it as the reference does", tuple(self.errors))
+
+    def timed(self, seat: Seat, batch: torch.Tensor, bursts: dict[str, Burst]) -> None:
+        """Every output that was timed is compared with eager's on the same inputs; some also with the twin's.
 
         Raises:
             Wrong: one differs.
@@ -192,27 +247,58 @@ class Trial:
         for call in range(seat.inputs.count):
             pairs = zip(seat.outputs.views(mine, call), seat.outputs.views(eager, call), strict=True)
             for place, (candidate, due) in enumerate(pairs):
-                pool = Pool([candidate], [due], [_widened(due)])
-                known = [item.rms_eager or 0.0 for item in self.errors if item.family == "task"]
-                # Both may be off by as much as either may be off from the twin.
-                allowed = 3 * max([self.allowed(candidate.dtype), *known])
-                if self.tolerance == "kernelbench":
-                    allowed = max(allowed, KERNELBENCH_TOLERANCE)
-                if correctness.roughly_equal(candidate, due, allowed):
-                    continue
-                found = correctness.judge(pool, "timed", f"output[{place}]", allowed)
-                if not found.passed:
-                    detail = f"an output of a timed call, output[{place}]: {found.note}"
-                    raise Wrong(
-                        Status.WRONG_VALUES, detail, "results must not depend on earlier calls", tuple(self.errors)
-                    )
+                self._timed_one(place, candidate, due)
+        if secrets.randbelow(1000) < 1000 * ORACLE_ROUNDS and not self.workload.updated_state:
+            call = secrets.randbelow(seat.inputs.count)
+            twin = self.reference.twin(batch[call * seat.inputs.step :], 1)[0]
+            rows = seat.outputs.views(mine, call), seat.outputs.views(eager, call), twin
+            for place, row in enumerate(zip(*rows, strict=True)):
+                self._must_pass(place, Pool(*([item] for item in row)), self.allowed(row[0].dtype))
+
+    def _timed_one(self, place: int, candidate: torch.Tensor, due: torch.Tensor) -> None:
+        if place in self._positions and not candidate.is_floating_point():
+            if not ties.same_positions(candidate, due):
+                raise Wrong(
+                    Status.WRONG_VALUES, f"a timed call, output[{place}]: other positions than eager's"
+                )
+            return
+        known = [
+            item.rms_eager or 0.0
+            for item in self.errors
+            if item.family == "task" and item.output == f"output[{place}]"
+        ]
+        # Both may be off by as much as either may be off from the twin.
+        allowed = 3 * max([self.allowed(candidate.dtype), *known])
+        if not correctness.roughly_equal(candidate, due, allowed):
+            wide = (
+                due.to(torch.complex128)
+                if due.is_complex()
+                else due.double()
+                if due.is_floating_point()
+                else due
+            )
+            self._must_pass(place, Pool([candidate], [due], [wide]), allowed)
+
+    def _must_pass(self, place: int, pool: Pool, allowed: float) -> None:
+        found = self._judged(pool, "timed", place, allowed)
+        if found is not None and not found.passed:
+            raise Wrong(
+                Status.WRONG_VALUES,
+                f"a timed call, output[{place}]: {found.note}",
+                "results must not depend on earlier calls, or on work that goes on after forward has returned",
+                tuple(self.errors),
+            )
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.reshape(-1)
 
 
-def _poison(tensor: torch.Tensor) -> torch.Tensor:
-    from kernelskill.evaluation.seat import POISON
-
-    return torch.full((tensor.element_size(),), POISON, dtype=torch.uint8).view(tensor.dtype)
+def _has_poison(tensor: torch.Tensor) -> bool:
+    if not tensor.numel():
+        return False
+    if tensor.is_floating_point() or tensor.is_complex():
+        return bool(tensor.isnan().any())
+    width = tensor.element_size()
+    poison = torch.full((width,), POISON, dtype=torch.uint8).view(tensor.dtype if width > 1 else torch.uint8)
+    return bool((correctness.bits(tensor) == poison).any())

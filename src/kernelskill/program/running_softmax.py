@@ -34,11 +34,17 @@ def softmax_stage(nest: Nest, stage: Stage, pointers: dict[str, str]) -> None:
     nest.out.close(";")
     low = "-__builtin_inff()"
     nest.out.add(
-        f"F high = F{{}} + {low}, sum0{{}}, sum1{{}};",
+        f"F high0 = F{{}} + {low}, high1 = high0, sum0{{}}, sum1{{}};",
+        "auto raise = [](F& high, F x) { high = x > high ? x : high; };  // a NaN shows in the sums",
         "long j = begin;",
-        f"for (; j + {nest.lanes} <= end; j += {nest.lanes}) high = max_(high, value(j));",
-        f"if (j < end) high = max_(high, keep(value(j, end - j), {low}, end - j));",
-        f"const float next = std::max({top}, across_max(high));",
+        f"for (; j + {2 * nest.lanes} <= end; j += {2 * nest.lanes}) {{",
+        "  raise(high0, value(j));",
+        f"  raise(high1, value(j + {nest.lanes}));",
+        "}",
+        f"for (; j + {nest.lanes} <= end; j += {nest.lanes}) raise(high0, value(j));",
+        f"if (j < end) raise(high1, keep(value(j, end - j), {low}, end - j));",
+        "raise(high0, high1);",
+        f"const float next = std::max({top}, across_max(high0));",
         f"const float from = next == {low} ? 0.0f : next;  // a block may be masked out altogether",
         f"for (j = begin; j + {2 * nest.lanes} <= end; j += {2 * nest.lanes}) {{",
         "  sum0 += exp_(value(j) - from);",

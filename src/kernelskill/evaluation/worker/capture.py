@@ -48,7 +48,7 @@ def capture(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
         exported = torch.export.export(model, tuple(args), kwargs, strict=False)
         table = torch.export.default_decompositions()
         for operator in list(table):
-            if operator.namespace == "aten" and _name(operator) in KEPT:
+            if str(operator).startswith("aten.") and _name(operator) in KEPT:
                 del table[operator]
         exported = exported.run_decompositions(table)
     return _Writer(exported, (list(args), kwargs)).graph(model.training)
@@ -223,4 +223,5 @@ def _constant(value: Any) -> Any:
 
 
 def _name(operator: Any) -> str:
-    return str(operator.__name__).split(".", 1)[0]
+    """ "mul" for aten.mul.Tensor."""
+    return str(operator).split(".")[1]

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import inspect
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from .laws import from_law
 from .protocol import Failure
-from .reference import evaluated
+from .refusal import NEEDS_CUDA, refused
 from .session import Session
 from .slots import storage_elements
 from .tree import encode
+
+DTYPES = frozenset(
+    getattr(torch, name)
+    for name in (
+        *("float64", "float32", "float16", "bfloat16", "complex64", "complex128"),
+        *("int64", "int32", "int16", "int8", "uint8", "bool"),
+    )
+)
 
 
 def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Draw one set of inputs.
 
     Message: `seed` (an integer), `slots` (per tensor leaf: slot number), `offsets` (bytes), `specs` (the layouts
-    that the judge expects).
+    that the judge expects). Reply: `tree` of the arguments.
 
     Raises:
-        Failure: the task gives other shapes than the first time.
+        Failure: the task gives other shapes, types or strides than the first time.
     """
     leaves, tree = draw(session, int(message["seed"]))
     specs = message["specs"]
@@ -30,78 +43,84 @@ def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     for place, (leaf, spec, slot, offset) in enumerate(
         zip(leaves, specs, message["slots"], message["offsets"], strict=True)
     ):
-        if list(leaf.shape) != list(spec["shape"]) or str(leaf.dtype) != f"torch.{spec['dtype']}":
+        found, due = (list(leaf.shape), _word(leaf.dtype)), (list(spec["shape"]), spec["dtype"])
+        if found != due:
             raise Failure(
-                "wrong-shape",
-                f"input {place} changed from {spec['shape']} {spec['dtype']} to {list(leaf.shape)} {leaf.dtype}",
+                "wrong-shape", f"input {place} changed from {due[0]} {due[1]} to {found[0]} {found[1]}"
             )
-        target = session.slots[slot].tensor(spec, offset)
-        if storage_elements(spec["shape"], spec["stride"]):
-            target.copy_(leaf) if 0 not in spec["stride"] else _fill_expanded(target, leaf)
+        _write(session.slots[slot], spec, offset, leaf, place)
     return {"tree": tree}
 
 
 def draw(session: Session, seed: int) -> tuple[list[torch.Tensor], Any]:
-    """Inputs of the task under a seed: tensor leaves and the tree of arguments."""
+    """Inputs of the task under a seed: tensor leaves and the tree of arguments.
+
+    Raises:
+        Failure: the task cannot give them; the detail's first line says why.
+    """
     seed_all(seed)
     reference = session.extra["reference"]
     if reference["laws"]:
-        leaves = [from_law(law) for law in reference["laws"]]
+        fixed = session.extra["names"].get("fixed", {})
+        leaves = [fixed[k] if k in fixed else from_law(law) for k, law in enumerate(reference["laws"])]
         return leaves, reference["inputs_tree"]
+    try:
+        with no_other_seed():
+            value = evaluated(session)
+        return encoded(value, session.model)
+    except BaseException as error:  # noqa: BLE001  the task's own code may raise anything
+        raise refused(error, session, "drawing the inputs") from None
+
+
+def evaluated(session: Session) -> Any:
+    """What the task's own code gives as inputs."""
+    reference, names = session.extra["reference"], session.extra["names"]
     if reference["loader"] == "pickle":
-        value = session.extra["names"]["inputs"]
-        value = value() if callable(value) and not isinstance(value, torch.Tensor) else value
+        value = names["inputs"]
+    elif reference["inputs_entry"]:
+        return names[reference["inputs_entry"]]()
     else:
-        value = evaluated(session, reference["inputs_entry"], reference["inputs_expression"])
-    return encoded(value)
+        value = eval(reference["inputs_expression"], {"torch": torch, **names, "__builtins__": builtins})
+    return value() if callable(value) and not isinstance(value, torch.Tensor) else value
 
 
-def encoded(value: Any) -> tuple[list[torch.Tensor], Any]:
-    """Arguments as tensor leaves and a tree: list = positional, dict = by keyword."""
+def encoded(value: Any, model: Any, *, device: str = "cpu") -> tuple[list[torch.Tensor], Any]:
+    """Arguments as tensor leaves and a tree: list = positional, dict = by keyword.
+
+    Taken: one tensor, a list or tuple of arguments, a dict of keyword arguments, [arguments, keyword arguments].
+    """
     if isinstance(value, torch.Tensor):
         value = [value]
     if isinstance(value, tuple):
         value = list(value)
-    if (
-        isinstance(value, list)
-        and len(value) == 2
-        and isinstance(value[0], list | tuple)
-        and isinstance(value[1], dict)
-        and not value[1]
-    ):
-        value = list(value[0])
+    if isinstance(value, list) and _is_pair(value, model):
+        value = _by_name(model, list(value[0]), value[1])
     if not isinstance(value, list | dict):
         raise Failure(
             "runtime-error",
-            f"get_inputs gave a {type(value).__name__}; give a list of arguments or a dict of keyword arguments",
+            f"the inputs are a {type(value).__name__}; give a list of arguments or a dict of keyword arguments",
         )
     leaves: list[Any] = []
     tree = encode(value, leaves)
-    return [leaf.detach() for leaf in leaves], tree
+    return [_plain(leaf, place, device) for place, leaf in enumerate(leaves)], tree
 
 
-def from_law(law: dict[str, Any]) -> torch.Tensor:
-    """Fresh values of one tensor by its fitted law, in the layout of the example."""
-    spec = law["spec"]
-    dtype = getattr(torch, spec["dtype"])
-    base_shape = [1 if step == 0 else size for size, step in zip(spec["shape"], spec["stride"], strict=True)]
-    kind = law["kind"]
-    if kind == "boolean":
-        values = torch.rand(base_shape) < law["rate"]
-    elif kind == "integer":
-        low, high = int(law["low"]), int(law["high"])
-        values = torch.randint(low, max(high, low + 1), base_shape)
-    elif kind == "constant":
-        values = torch.full(base_shape, law["low"])
-    elif kind == "uniform":
-        values = torch.rand(base_shape) * (law["high"] - law["low"]) + law["low"]
-    else:
-        values = torch.randn(base_shape) * law["std"] + law["mean"]
-    values = values.to(dtype)
-    if 0 in spec["stride"] and 0 not in spec["shape"]:
-        return values.expand(spec["shape"])
-    laid = torch.empty_strided(spec["shape"], spec["stride"], dtype=dtype)
-    return laid.copy_(values)
+@contextlib.contextmanager
+def no_other_seed() -> Iterator[None]:
+    """Seeds that the task's code sets itself don't count: every draw follows from the judge's seed alone."""
+    places: list[Any] = [(torch, "manual_seed"), (torch.random, "manual_seed"), (random, "seed")]
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        places.append((numpy.random, "seed"))
+    kept = [(module, name, getattr(module, name)) for module, name in places]
+    try:
+        for module, name in places:
+            setattr(module, name, lambda *_args, **_kwargs: None)
+        yield
+    finally:
+        for module, name, function in kept:
+            setattr(module, name, function)
 
 
 def seed_all(seed: int) -> None:
@@ -115,7 +134,66 @@ def seed_all(seed: int) -> None:
     numpy.random.seed(seed % (1 << 32))
 
 
-def _fill_expanded(target: torch.Tensor, leaf: torch.Tensor) -> None:
-    """An expanded tensor keeps one copy of its values."""
-    index = tuple(slice(0, 1) if step == 0 else slice(None) for step in target.stride())
-    target[index].copy_(leaf[index])
+def _is_pair(value: list[Any], model: Any) -> bool:
+    """Whether a list is [arguments, keyword arguments] rather than two arguments."""
+    if len(value) != 2 or not isinstance(value[0], list | tuple) or not isinstance(value[1], dict):
+        return False
+    try:
+        _signature(model).bind(*value[0], **value[1])
+    except TypeError:
+        return False
+    return True
+
+
+def _by_name(model: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any] | dict[str, Any]:
+    """All arguments in one form: positional where there are no others, else by keyword."""
+    if not kwargs:
+        return args
+    signature = _signature(model)
+    named: dict[str, Any] = {}
+    for name, item in signature.bind(*args, **kwargs).arguments.items():
+        kind = signature.parameters[name].kind
+        if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            raise Failure(
+                "runtime-error", f"forward takes {name} by position only; give all arguments in one list"
+            )
+        named.update(item if kind is inspect.Parameter.VAR_KEYWORD else {name: item})
+    return named
+
+
+def _signature(model: Any) -> inspect.Signature:
+    return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+
+
+def _plain(leaf: torch.Tensor, place: int, device: str) -> torch.Tensor:
+    if leaf.device.type != device:
+        raise Failure("runtime-error", NEEDS_CUDA if leaf.is_cuda else f"input {place} is on {leaf.device}")
+    if leaf.layout is not torch.strided or leaf.dtype not in DTYPES:
+        what = _word(leaf.dtype) if leaf.layout is torch.strided else str(leaf.layout).removeprefix("torch.")
+        raise Failure("runtime-error", f"input {place} is {what}; only plain dense tensors are supported")
+    return leaf.detach().resolve_conj().resolve_neg()
+
+
+def _write(slot: Any, spec: dict[str, Any], offset: int, leaf: torch.Tensor, place: int) -> None:
+    """Copy a tensor's storage, expanded and overlapping ones included; where strides differ, its elements."""
+    elements = storage_elements(spec["shape"], spec["stride"])
+    if elements == 0:
+        return
+    steps = [
+        (step, due)
+        for size, step, due in zip(leaf.shape, leaf.stride(), spec["stride"], strict=True)
+        if size > 1
+    ]
+    if all(step == due for step, due in steps):
+        flat = {"shape": [elements], "stride": [1], "dtype": spec["dtype"]}
+        slot.tensor(flat, offset).copy_(leaf.as_strided((elements,), (1,), leaf.storage_offset()))
+    elif elements < leaf.numel():
+        raise Failure(
+            "wrong-shape", f"input {place} changed its strides from {spec['stride']} to {leaf.stride()}"
+        )
+    else:
+        slot.tensor(spec, offset).copy_(leaf)
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

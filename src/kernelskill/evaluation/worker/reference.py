@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import importlib.util
+import inspect
 import pickle
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from .candidate import state_names
-from .failures import describe
+from .inputs import draw
 from .protocol import Failure
+from .refusal import refused
 from .session import Session
+from .tree import arguments
 
 MODULE = "reference_source"
 
@@ -26,20 +29,18 @@ def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str
     Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none").
 
     Raises:
-        Failure: it cannot be loaded or built; the detail is one clear line.
+        Failure: it cannot be loaded or built; the detail's first line says why.
     """
     reference = message["reference"]
     torch.manual_seed(0)
     random.seed(0)
-    try:
-        names = _names(session, reference)
-        session.model = _built(reference, names)
-    except Failure:
-        raise
-    except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
-        raise _told(error, session) from None
     session.extra["reference"] = reference
-    session.extra["names"] = names
+    try:
+        session.extra["names"] = _names(session, reference)
+        session.model = _built(reference, session.extra["names"])
+        _materialize(session)
+    except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
+        raise refused(error, session, "loading the reference") from None
     if message.get("arm") == "compile":
         session.call = torch.compile(session.model)
     return {"names": state_names(session.model)}
@@ -62,24 +63,13 @@ class _Function(torch.nn.Module):
         return self._function(*args, **kwargs)
 
 
-def evaluated(session: Session, entry: str, expression: str) -> Any:
-    """What the named function gives, or the expression, with the module's names in scope."""
-    names = session.extra["names"]
-    if entry:
-        return names[entry]()
-    scope = {"torch": torch, **names, "__builtins__": builtins}
-    value = eval(expression, scope)
-    return value() if callable(value) and not isinstance(value, torch.Tensor) else value
-
-
 def _names(session: Session, reference: dict[str, Any]) -> dict[str, Any]:
     sys.path[:0] = list(reference["search_path"])
     if reference["loader"] == "import":
         return vars(importlib.import_module(reference["module"]))
     if reference["loader"] == "pickle":
-        with open(reference["path"], "rb") as file:  # noqa: PTH123  stdlib only, kept plain
-            content = pickle.load(file)
-        return dict(content)
+        with Path(reference["path"]).open("rb") as file:
+            return dict(pickle.load(file))
     path = session.scratch / f"{MODULE}.py"
     path.write_text(reference["source"], encoding="utf-8")
     spec = importlib.util.spec_from_file_location(MODULE, path)
@@ -94,22 +84,41 @@ def _names(session: Session, reference: dict[str, Any]) -> dict[str, Any]:
 def _built(reference: dict[str, Any], names: dict[str, Any]) -> Any:
     if reference["loader"] == "pickle":
         target = names["object"]
-        if isinstance(target, type):
-            args, kwargs = constructor_arguments(names.get("init"))
-            return target(*args, **kwargs)
-        return target
-    entry = reference["entry"]
-    if entry not in names:
-        raise Failure("build-error", f"the reference defines no {entry}")
-    target = names[entry]
-    if reference["kind"] == "function" or not isinstance(target, type):
-        return target
-    args, kwargs = constructor_arguments(init_arguments(reference, names))
-    return target(*args, **kwargs)
+    elif reference["entry"] in names:
+        target = names[reference["entry"]]
+    else:
+        raise Failure("build-error", f"the reference defines no {reference['entry']}")
+    if isinstance(target, type):
+        if inspect.isabstract(target):
+            missing = ", ".join(sorted(getattr(target, "__abstractmethods__", ())))
+            raise Failure("build-error", f"{target.__name__} is abstract: it lacks {missing}")
+        args, kwargs = constructor_arguments(init_arguments(reference, names))
+        target = target(*args, **kwargs)
+    if isinstance(target, torch.nn.Module) and type(target).forward is torch.nn.Module.forward:
+        raise Failure("build-error", f"{type(target).__name__} defines no forward")
+    if not callable(target):
+        raise Failure(
+            "build-error", f"{reference['entry']} is a {type(target).__name__}: it cannot be called"
+        )
+    return target
+
+
+def _materialize(session: Session) -> None:
+    """Lazy modules get their shapes from one forward, in every arm, before state is written by name."""
+    if not isinstance(session.model, torch.nn.Module):
+        return
+    tensors = [*session.model.parameters(), *session.model.buffers()]
+    if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
+        leaves, tree = draw(session, 0)
+        args, kwargs = arguments(tree, leaves)
+        with torch.no_grad():
+            session.model(*args, **kwargs)
 
 
 def init_arguments(reference: dict[str, Any], names: dict[str, Any]) -> Any:
     """Constructor arguments as the task writes them; None where it gives none."""
+    if reference["loader"] == "pickle":
+        return names.get("init")
     if reference["init_expression"]:
         return eval(reference["init_expression"], {"torch": torch, **names})
     if reference["init_entry"] and callable(names.get(reference["init_entry"])):
@@ -128,13 +137,3 @@ def constructor_arguments(value: Any) -> tuple[list[Any], dict[str, Any]]:
             return list(value[0]), value[1]
         return list(value), {}
     return [value], {}
-
-
-def _told(error: BaseException, session: Session) -> Failure:
-    text = str(error)
-    if "CUDA" in text or "NVIDIA" in text:
-        return Failure("runtime-error", "the task needs cuda; this is the cpu target")
-    if isinstance(error, ModuleNotFoundError):
-        return Failure("build-error", f"missing dependency {error.name} (pip install {error.name})")
-    told = describe(error, session)
-    return Failure(told["status"], told["detail"], told["hint"])

@@ -7,56 +7,79 @@ from typing import Any
 
 import torch
 
+Attributes = dict[str, dict[str, Any]]
+"""Per submodule (dotted name), its plain attributes: neither parameters nor buffers nor submodules."""
+_BOOKKEEPING = frozenset(vars(torch.nn.Module()))
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of a module at one moment: parameters and buffers by value, plain attributes by value or identity."""
+    """A module at one moment: tensors by value, other attributes by identity."""
 
     tensors: dict[str, torch.Tensor]
     """Parameters and buffers by qualified name, tied ones under each name."""
     loose: dict[str, torch.Tensor]
     """Tensors kept as plain attributes, by dotted name; no state dict knows them."""
-    plain: dict[str, dict[str, Any]]
-    """Other plain attributes of every submodule (counters, caches)."""
+    attributes: Attributes
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> Snapshot:
         """Copy what is there now."""
-        loose, plain = {}, {}
-        for prefix, module in model.named_modules():
-            plain[prefix] = _attributes(module)
-            for name, value in plain[prefix].items():
-                if isinstance(value, torch.Tensor):
-                    loose[f"{prefix}.{name}".lstrip(".")] = value.detach().clone()
-        return cls({name: tensor.detach().clone() for name, tensor in _named(model)}, loose, plain)
+        attributes = attributes_of(model)
+        loose = {name: value.detach().clone() for name, value in loose_tensors(attributes).items()}
+        return cls({name: tensor.detach().clone() for name, tensor in _named(model)}, loose, attributes)
 
-    def restore(self, model: torch.nn.Module) -> None:
-        """Put everything back; attributes that appeared since are removed."""
+    def restore_state(self, model: torch.nn.Module) -> None:
+        """Put parameters and buffers back, as the judge does; nothing else."""
         with torch.no_grad():
             for name, tensor in _named(model):
                 if name in self.tensors and not same_bytes(tensor, self.tensors[name]):
                     tensor.copy_(self.tensors[name])
-            for prefix, module in model.named_modules():
-                before = self.plain.get(prefix, {})
-                for name in set(_attributes(module)) - set(before):
-                    del module.__dict__[name]
-                module.__dict__.update(before)
-                for name, value in before.items():
-                    if isinstance(value, torch.Tensor):
-                        value.detach().copy_(self.loose[f"{prefix}.{name}".lstrip(".")])
+
+    def restore(self, model: torch.nn.Module) -> None:
+        """Put everything back; attributes that appeared since are removed."""
+        self.restore_state(model)
+        put_back(model, self.attributes)
+        with torch.no_grad():
+            for name, value in loose_tensors(self.attributes).items():
+                if not same_bytes(value, self.loose[name]):
+                    value.detach().copy_(self.loose[name])
 
     def changed(self, model: torch.nn.Module) -> tuple[list[str], list[str]]:
-        """Names whose values differ now: parameters and buffers, and plain tensor attributes."""
-        named = [
-            name
-            for name, tensor in _named(model)
-            if name not in self.tensors or not same_bytes(tensor, self.tensors[name])
-        ]
-        now = Snapshot.of(model).loose
-        loose = [
-            name for name in now if name not in self.loose or not same_bytes(now[name], self.loose[name])
-        ]
-        return named, loose
+        """Names whose values differ now: parameters and buffers; tensors kept as plain attributes."""
+        now = loose_tensors(attributes_of(model))
+        return (
+            [name for name, tensor in _named(model) if not _kept(self.tensors, name, tensor)],
+            [name for name, tensor in now.items() if not _kept(self.loose, name, tensor)],
+        )
+
+
+def attributes_of(model: torch.nn.Module) -> Attributes:
+    """Plain attributes of all submodules, as they are."""
+    return {
+        prefix: {name: value for name, value in vars(module).items() if name not in _BOOKKEEPING}
+        for prefix, module in model.named_modules()
+    }
+
+
+def put_back(model: torch.nn.Module, attributes: Attributes) -> None:
+    """Make every plain attribute again what it was."""
+    now = attributes_of(model)
+    for prefix, module in model.named_modules():
+        before = attributes.get(prefix, {})
+        for name in set(now[prefix]) - set(before):
+            del vars(module)[name]
+        vars(module).update(before)
+
+
+def loose_tensors(attributes: Attributes) -> dict[str, torch.Tensor]:
+    """Tensors among plain attributes, by dotted name."""
+    return {
+        f"{prefix}.{name}".lstrip("."): value
+        for prefix, values in attributes.items()
+        for name, value in values.items()
+        if isinstance(value, torch.Tensor)
+    }
 
 
 def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -65,17 +88,13 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
         return False
     if not (left.is_floating_point() or left.is_complex()):
         return torch.equal(left, right)
-    return bool(((left == right) | ((left != left) & (right != right))).all())
+    return torch.equal(left, right) or bool(((left == right) | ((left != left) & (right != right))).all())
+
+
+def _kept(before: dict[str, torch.Tensor], name: str, tensor: torch.Tensor) -> bool:
+    return name in before and same_bytes(tensor, before[name])
 
 
 def _named(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     found = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     return [(name, tensor) for name, tensor in found if not torch.nn.parameter.is_lazy(tensor)]
-
-
-def _attributes(module: torch.nn.Module) -> dict[str, Any]:
-    """Attributes of a module's own, without torch's bookkeeping."""
-    return {name: value for name, value in vars(module).items() if name not in _BOOKKEEPING}
-
-
-_BOOKKEEPING = frozenset(vars(torch.nn.Module())) - {"training"}

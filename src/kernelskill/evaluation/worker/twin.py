@@ -1,12 +1,15 @@
 """The reference in float64, operator by operator.
 
-Every floating tensor that an operator reads is widened first, and dtype arguments ask for float64, so that `.float()`,
-constants made in forward and autocast do not bring single precision back.
+Every floating tensor that an operator reads or makes is widened, and dtype arguments ask for float64, so that
+`.float()`, tensors made in forward, tensors kept as plain attributes and autocast do not bring single precision back.
+Python code sees float64 tensors; integers and booleans stay what they are.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,91 +19,142 @@ from torch.utils._pytree import tree_map
 from .protocol import Failure
 from .reference import wrapped
 from .session import Session
+from .snapshot import attributes_of, put_back
 from .tree import pick
 
-NARROW = frozenset([torch.float32, torch.float16, torch.bfloat16])
-COMPLEX_NARROW = torch.complex64
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+SINGLE_EPS = torch.finfo(torch.float32).eps
+"""What `eps=None` means to a norm of single-precision tensors."""
 
 
-class Widen(TorchDispatchMode):
+class Widen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs every operator on float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """One operator with its floating arguments widened."""
+        """One operator with its floating arguments and results widened."""
         kwargs = kwargs or {}
-        if func._schema.is_mutable:
-            return self._in_place(func, args, kwargs)
-        return func(*tree_map(_wide, args), **tree_map(_wide, kwargs))
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return tree_map(_wide, func(*args, **kwargs))  # in its own dtype: the random stream depends on it
+        wide_args, wide_kwargs = tree_map(_wide_or_dtype, args), tree_map(_wide_or_dtype, kwargs)
+        if func in _NORMS:
+            wide_args = _with_eps(wide_args)
+        result = tree_map(_wide, func(*wide_args, **wide_kwargs))
+        return _written_back(func, args, kwargs, wide_args, wide_kwargs, result)
 
-    def _in_place(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What is written to keeps its dtype, unless it is the first argument and was widened before."""
-        first = args[0] if args else None
-        if isinstance(first, torch.Tensor) and first.dtype in NARROW:
-            rest = tree_map(_wide, args[1:])
-            result = func(first.double(), *rest, **tree_map(_wide, kwargs))
-            if isinstance(result, torch.Tensor):
-                first.copy_(result)
-                return result if first.dtype == result.dtype else first
-            return result
-        return func(*tree_map(_wide, args), **tree_map(_wide, kwargs))
+
+_NORMS = [
+    getattr(torch.ops.aten, name).default
+    for name in ("_fused_rms_norm", "rms_norm")
+    if hasattr(torch.ops.aten, name)
+]
+
+
+def _with_eps(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """rms_norm(input, normalized_shape, weight, eps) with the eps that single precision takes by default."""
+    filled = [*args, *([None] * (4 - len(args)))]
+    return (*filled[:3], SINGLE_EPS if filled[3] is None else filled[3])
+
+
+def _written_back(func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, result: Any) -> Any:
+    """What an in-place operator wrote to a widened copy goes to the tensor that was meant."""
+    if not func._schema.is_mutable:
+        return result
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        given, wide = (args, wide_args) if place < len(args) else (kwargs, wide_kwargs)
+        key = place if place < len(args) else argument.name
+        if place >= len(args) and key not in kwargs:
+            continue
+        if isinstance(given[key], torch.Tensor) and given[key] is not wide[key]:
+            given[key].copy_(wide[key])
+            result = given[key] if result is wide[key] else result
+    return result
 
 
 def _wide(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        if value.dtype in NARROW:
-            return value.double()
-        return value.to(torch.complex128) if value.dtype == COMPLEX_NARROW else value
-    if isinstance(value, torch.dtype) and value in NARROW:
-        return torch.float64
+    if isinstance(value, torch.Tensor) and value.dtype in WIDE:
+        return value.to(WIDE[value.dtype])
     return value
+
+
+def _wide_or_dtype(value: Any) -> Any:
+    return WIDE.get(value, value) if isinstance(value, torch.dtype) else _wide(value)
 
 
 def handle_run64(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Run the twin on bound calls, into outputs that were bound as float64.
 
-    The state of the reference is not changed. Message: `order`.
+    The state of the reference is not changed. Message: `order`. Reply: `notes`, one per call ("" = widened operator by
+    operator, else why it had to be a plain `.double()` copy).
 
     Raises:
-        Failure: the twin raises in both of its forms.
+        Failure: the twin raises in both of its forms, or gives another shape.
     """
     notes = []
     for index in message["order"]:
         item = session.bound[index]
-        result, note = twin_result(session, item.args, item.kwargs)
+        result, note = twin_result(wrapped(session), item.args, item.kwargs)
         leaves: list[Any] = []
         pick(session.outputs_tree, result, leaves)
-        with torch.no_grad():
-            for leaf, view in zip(leaves, item.outputs, strict=True):
-                view.copy_(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf))
+        for place, (leaf, view) in enumerate(zip(leaves, item.outputs, strict=True)):
+            tensor = torch.as_tensor(leaf)
+            if tensor.shape != view.shape:
+                detail = f"its output {place} has shape {list(tensor.shape)}, eager's has {list(view.shape)}"
+                raise Failure("runtime-error", f"no float64 twin: {detail}")
+            view.copy_(tensor.detach())
         notes.append(note)
     return {"notes": notes}
 
 
-def twin_result(session: Session, args: Any, kwargs: Any) -> tuple[Any, str]:
-    """The reference's result in float64; a plain `.double()` copy where widening operators fails."""
-    model = wrapped(session)
-    kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    wide_args, wide_kwargs = tree_map(_wide, args), tree_map(_wide, kwargs)
+def twin_result(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, str]:
+    """The model's result in float64, and "" or why a plain `.double()` copy was needed.
+
+    The model is left as it was.
+
+    Raises:
+        Failure: both forms raise.
+    """
+    args, kwargs = tree_map(_wide, args), tree_map(_wide, kwargs)
     try:
-        with torch.no_grad(), Widen():
-            parameters = dict(model.named_parameters())
-            buffers = dict(model.named_buffers())
-            wide = {name: _wide(tensor.detach()).clone() for name, tensor in {**parameters, **buffers}.items()}
-            result = torch.func.functional_call(model, wide, wide_args, wide_kwargs)
-            session.extra["twin_state"] = wide
-            return result, ""
+        with torch.no_grad(), _wide_attributes(model):
+            state = _wide_state(model)
+            with Widen():  # type: ignore[no-untyped-call]
+                return torch.func.functional_call(model, state, args, kwargs, tie_weights=False), ""
     except Exception as error:  # noqa: BLE001  any operator may refuse to be widened
         first = f"{type(error).__name__}: {error}"
-    finally:
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                if name in kept:
-                    buffer.copy_(kept[name])
     try:
         double = copy.deepcopy(model).double()
         with torch.no_grad():
-            result = double(*wide_args, **wide_kwargs)
-        session.extra["twin_state"] = dict(double.named_buffers())
-        return result, f"by .double(): {first[:200]}"
+            return double(*args, **kwargs), f"by .double(): {first[:200]}"
     except Exception as error:  # noqa: BLE001  the reference may refuse float64 altogether
-        raise Failure("runtime-error", f"no float64 twin: {first[:300]}; {error}") from None
+        raise Failure("runtime-error", f"no float64 twin: {first[:300]}; as .double(): {error}") from None
+
+
+def _wide_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Widened copies of parameters and buffers under every name; tied ones stay one tensor."""
+    copies: dict[int, torch.Tensor] = {}
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    for _, tensor in named:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _wide(tensor.detach()).clone()
+    return {name: copies[id(tensor)] for name, tensor in named}
+
+
+@contextmanager
+def _wide_attributes(model: torch.nn.Module) -> Iterator[None]:
+    """Tensors kept as plain attributes are widened copies inside, and what forward rebinds is undone."""
+    before = attributes_of(model)
+    try:
+        for prefix, module in model.named_modules():
+            for name, value in before[prefix].items():
+                if isinstance(value, torch.Tensor):
+                    vars(module)[name] = _wide(value.detach()).clone()
+        yield
+    finally:
+        put_back(model, before)

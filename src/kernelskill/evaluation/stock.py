@@ -1,0 +1,130 @@
+"""The stock arms of a task: kept from screen to screen, or fresh in process sets for a promotion."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from kernelskill.errors import KernelSkillError, WorkerError
+from kernelskill.evaluation.arms import Table
+from kernelskill.evaluation.process import WorkerFailure
+from kernelskill.evaluation.reference import ReferenceSide
+from kernelskill.evaluation.seat import Seat
+from kernelskill.evaluation.stock_worker import StockFailure
+from kernelskill.records import Candidate
+
+NEEDED = ("eager", "twin", "null")
+"""Arms without which nothing can be timed; "twin" is a second eager."""
+
+
+class Stock:
+    """Workers of ours, started when they are needed and started anew when they are lost."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.seats: dict[str, Seat] = {}
+        self._side: ReferenceSide | None = None
+        self._base: tuple[str, Seat] | None = None
+
+    @property
+    def side(self) -> ReferenceSide:
+        """The reference."""
+        if self._side is not None and not self._side.worker.alive:
+            self._side.close()
+            self._side = None
+        if self._side is None:
+            self._side = self.table.reference()
+        return self._side
+
+    def live(self, names: Sequence[str]) -> dict[str, Seat]:
+        """These arms, still warm from the last screen where they are.
+
+        Raises:
+            WorkerError: one that ran before does not start.
+        """
+        missing = [name for name in names if name not in self.seats or not self.seats[name].worker.alive]
+        for name in missing:
+            if name in self.seats:
+                self.seats.pop(name).close()
+        if missing:
+            started, failed = self.start(missing)
+            self.seats.update(started)
+            if failed:
+                raise WorkerError(f"a stock arm that ran before does not start: {failed}")
+        return {name: self.seats[name] for name in names}
+
+    def sets(self, names: Sequence[str], wanted: int) -> list[dict[str, Seat]]:
+        """Fresh process sets started side by side, as many as memory holds.
+
+        Raises:
+            WorkerError: an arm that ran before does not start.
+        """
+        count = self.table.sets_that_fit(len(names), wanted)
+        started, failed = self.start([f"{name}#{number}" for number in range(count) for name in names])
+        if failed:
+            for seat in started.values():
+                seat.close()
+            raise WorkerError(f"a stock arm that ran before does not start: {failed}")
+        return [{name: started[f"{name}#{number}"] for name in names} for number in range(count)]
+
+    def start(self, names: Sequence[str]) -> tuple[dict[str, Seat], dict[str, str]]:
+        """Seats of several arms ("eager", or "eager#2"), started side by side, and why others could not be had.
+
+        Raises:
+            WorkerError: one of those that are needed does not start.
+        """
+        side = self.side
+        first = side.draw([secrets.randbits(62) for _ in range(side.layout.count)])
+
+        def start(name: str) -> Seat:
+            arm = name.split("#")[0]
+            return self.table.stock("eager" if arm == "twin" else arm, side.initial, first)
+
+        seats: dict[str, Seat] = {}
+        failed: dict[str, str] = {}
+        with ThreadPoolExecutor(max_workers=max(2, self.table.threads)) as starters:
+            for name, started in [(name, starters.submit(start, name)) for name in names]:
+                try:
+                    seats[name] = started.result()
+                except StockFailure as failure:
+                    failed[name] = failure.line
+                except KernelSkillError as failure:
+                    failed[name] = str(failure)[:300]
+        lost = [name for name in failed if name.split("#")[0] in NEEDED]
+        if lost:
+            for seat in seats.values():
+                seat.close()
+            raise WorkerError(f"the {lost[0]} arm does not start: {failed[lost[0]]}")
+        return seats, failed
+
+    def base(self, candidate: Candidate) -> Seat | None:
+        """The base in a worker of its own, kept from screen to screen; None if it does not start any more."""
+        if self._base is None or self._base[0] != candidate.id or not self._base[1].worker.alive:
+            self.drop_base()
+            with suppress(WorkerFailure):
+                seat = self.table.candidate(candidate)
+                self._base = (candidate.id, seat)
+                seat.give_state(self.side.initial)
+        return self._base[1] if self._base is not None and self._base[1].worker.alive else None
+
+    def drop_base(self) -> None:
+        """End the base's worker."""
+        if self._base is not None:
+            self._base[1].close()
+            self._base = None
+
+    def release(self) -> None:
+        """End all arms, but not the reference."""
+        for seat in self.seats.values():
+            seat.close()
+        self.seats.clear()
+        self.drop_base()
+
+    def close(self) -> None:
+        """End every worker."""
+        self.release()
+        if self._side is not None:
+            self._side.close()
+            self._side = None
