@@ -223,5 +223,5 @@ def _constant(value: Any) -> Any:
 
 
 def _name(operator: Any) -> str:
-    """ "mul" for aten.mul.Tensor."""
+    """The operator without namespace and overload (mul for aten.mul.Tensor)."""
     return str(operator).split(".")[1]

@@ -30,7 +30,7 @@ def _values(law: dict[str, Any], count: int, dtype: torch.dtype) -> torch.Tensor
         return torch.complex(*(torch.randn(count) * std + mean for _ in "ri"))
     wide = torch.float64 if dtype is torch.float64 else torch.float32
     if kind == "boolean":
-        true = torch.rand(count) < law["rate"]
+        true = torch.rand(count) < float(law["rate"])
         if dtype is torch.bool:
             return true
         return torch.where(true, torch.tensor(high, dtype=wide), torch.tensor(low, dtype=wide))

@@ -5,6 +5,8 @@ The region keeps the axes that the template walks apart: those get the role `red
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelskill.errors import ProgramError
 from kernelskill.program.assemble import Assembly
 from kernelskill.program.fusion import place
@@ -140,7 +142,12 @@ class Pointwise(Nest):
         self.out = out
         self.lanes = lanes
         self.value = value
-        self.pointers = {name: name for name in (*self.inputs, *self.outputs) if name != value}
+        # What a prologue gives stays in registers: only an epilogue has outputs in memory.
+        written = self.outputs if value else {}
+        self.pointers = {name: name for name in (*self.inputs, *written) if name != value}
+
+    def _start(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: name for name in names}
 
     @property
     def before(self) -> list[int]:

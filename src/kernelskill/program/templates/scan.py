@@ -63,7 +63,9 @@ class _Printer:
         self.symbol = "+" if self.is_sum else "*"
         self.rows = math.prod(before.axes[i].size for i in self.reads.before)
         self.inner = math.prod(before.axes[i].size for i in self.reads.after)
-        self.shift = 1 if self.exclusive and not self.reverse else 0
+        self.shift = 1 if self.exclusive else 0
+        if self.exclusive and self.reverse:
+            raise ProgramError("a reversed exclusive scan is not printed")
 
     def function(self) -> CppFunction:
         bits = 32 * self.lanes
@@ -101,8 +103,7 @@ class _Printer:
         self.reads.reader("in", [], self.reads.walked[0])
         self.writes.writer("out", [], self.writes.walked[0])
         if self.exclusive:
-            place = self.length if self.reverse else 0
-            self.out.add(f"out({place}, F{{}} + {self.start}f, 1);")
+            self.out.add(f"out(0, F{{}} + {self.start}f, 1);")
         if shared:
             self._shared_row()
         else:
@@ -235,10 +236,9 @@ class _Printer:
         )
         last = self._rest_condition(rest, blocks, block)
         if self.exclusive:
-            place = self.length if self.reverse else 0
-            out.add(f"for (long j = low; j < high; j += {lanes}) out({place}, j, F{{}} + {self.start}f);")
+            out.add(f"for (long j = low; j < high; j += {lanes}) out(0, j, F{{}} + {self.start}f);")
             if rest:
-                out.add(f"{last}out({place}, {inner - rest}, F{{}} + {self.start}f, {rest});")
+                out.add(f"{last}out(0, {inner - rest}, F{{}} + {self.start}f, {rest});")
         order = f"long s = {self.length - 1}; s >= 0; --s" if self.reverse else f"long s = 0; s < {self.length}; ++s"
         out.open(f"for ({order})")
         out.add(

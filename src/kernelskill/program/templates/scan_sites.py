@@ -137,6 +137,9 @@ def _zeros_first(editor: Editor, site: ScanSite) -> ScanSite:
     tail = _neutral_cat(editor, at, site)
     if at is None or tail is None or editor.uses(at.name) != 1 or site.length < 2:
         return site
+    source = editor.spec(tail)
+    if source is not None and source.shape[site.axis] > site.length - 1:
+        cuts.append((site.axis, 0, site.length - 1))
     return _with(
         site, nodes=(at.name, *nodes), source=tail, exclusive=True, length=site.length - 1, trim=tuple(cuts)
     )
@@ -191,11 +194,8 @@ def _fused(
     result = Ref(node=after[-1]) if after else site.result
     taken = set(LOCALS)
     core = Ref(node=site.result.node)
-    narrowed = graph
-    if site.exclusive:
-        narrowed, source, specs = _narrowed(graph, source, read_shape, specs)
     prologue, reads = pointwise_region(
-        narrowed, set(before), source, {site.axis}, TensorSpec.contiguous(read_shape), taken
+        graph, set(before), source, {site.axis}, TensorSpec.contiguous(read_shape), taken
     )
     epilogue, extra = pointwise_region(graph, set(after), result, {site.axis}, specs[result.node, 0], taken)
     value = epilogue.inputs[extra.index(core)].name
@@ -221,12 +221,3 @@ def _fused(
     changed = changed.model_copy(update={"nodes": tuple(n for n in changed.nodes if n.name not in gone)})
     return program.model_copy(update={"graph": changed, "kernels": (*program.kernels, kernel)})
 
-
-def _narrowed(
-    graph: Graph, source: Ref, shape: tuple[int, ...], specs: dict[tuple[str, int], TensorSpec]
-) -> tuple[Graph, Ref, dict[tuple[str, int], TensorSpec]]:
-    """Pretend that the source is as long as what is read of it: its strides stay."""
-    spec = specs[source.node, source.output]
-    if spec.shape == shape:
-        return graph, source, specs
-    raise ProgramError("the scan reads only a part of its source")
