@@ -9,14 +9,38 @@ from kernelskill.journal import Journal
 from kernelskill.loop import Parts, optimize
 from kernelskill.memory import RunMemory
 from kernelskill.records import (
-    Baselines, Budget, Candidate, Ceilings, Comparison, Diagnosis, Edit, Evaluation, Fact, Facts, Finding, Floor,
-    GateDecision, Interval, Plan, Profile, Reference, Retrieval, Run, Status, StopReason, Task, TensorSpec, Timing,
+    Baselines,
+    Budget,
+    Candidate,
+    Ceilings,
+    Comparison,
+    Diagnosis,
+    Edit,
+    Evaluation,
+    Fact,
+    Facts,
+    Finding,
+    Floor,
+    GateDecision,
+    Interval,
+    Plan,
+    Profile,
+    Reference,
+    Retrieval,
+    Run,
+    Status,
+    StopReason,
+    Task,
+    TensorSpec,
+    Timing,
     Workload,
 )  # fmt: skip
 from kernelskill.report import SilentProgress
 from kernelskill.search import GreedyStrategy
 
-TASK = Task(name="t", hash="0" * 64, origin="t.py", reference=Reference(loader="source", kind="module", entry="Model"))
+TASK = Task(
+    name="t", hash="0" * 64, origin="t.py", reference=Reference(loader="source", kind="module", entry="Model")
+)
 SPEC = TensorSpec.contiguous((4,))
 
 
@@ -147,7 +171,13 @@ class Others:
 
 def manifest(name):
     return Run(
-        id=name, created="2026-01-01", task=TASK, target="cpu", budget=Budget(), config={}, machine={"threads": 1}
+        id=name,
+        created="2026-01-01",
+        task=TASK,
+        target="cpu",
+        budget=Budget(),
+        config={},
+        machine={"threads": 1},
     )
 
 
@@ -197,7 +227,9 @@ def test_a_task_that_proves_nothing_is_not_timed(tmp_path):
 
 
 def test_failures_are_repaired_within_the_budget_and_then_left(tmp_path):
-    result, memory = run(tmp_path, Judge(), Others([0.9], ["broken", 0.5], ["broken again", 0.8, "broken"]), repairs=2)
+    result, memory = run(
+        tmp_path, Judge(), Others([0.9], ["broken", 0.5], ["broken again", 0.8, "broken"]), repairs=2
+    )
     kinds = [(item.round, item.repair, item.candidate.source) for item in memory.attempts()]
     assert kinds[:4] == [(0, 0, "0.9"), (1, 0, "broken"), (1, 1, "broken again"), (1, 2, "0.8")]
     assert result.winner_id

@@ -143,7 +143,7 @@ def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evalu
         planner=agents.ExpertPlanner(library, search.Tuner()),
         optimizer=agents.ExpertOptimizer(library, program.CpuPrinter(), task, workload),
         diagnoser=agents.ExpertDiagnoser(),
-        repairer=agents.ExpertRepairer(library, run_memory),
+        repairer=agents.ExpertRepairer(library, run_memory, workload),
         strategy=search.GreedyStrategy(),
     )
 

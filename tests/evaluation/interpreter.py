@@ -4,7 +4,10 @@ import torch
 
 from kernelskill.records import NonFinite, Ref
 
-DTYPES = {name: getattr(torch, name) for name in "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()}
+DTYPES = {
+    name: getattr(torch, name)
+    for name in ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+}
 OTHERS = {
     "strided": torch.strided,
     "contiguous_format": torch.contiguous_format,

@@ -29,7 +29,9 @@ def _attention():
         q, k, v = m.qkv(x).view(2, 8, 3, 2, 4).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / math.sqrt(4)
         mask = torch.ones(8, 8, dtype=torch.bool).triu(1)
-        return m.out((scores.masked_fill(mask, float("-inf")).softmax(-1) @ v).transpose(1, 2).reshape(2, 8, 8))
+        return m.out(
+            (scores.masked_fill(mask, float("-inf")).softmax(-1) @ v).transpose(1, 2).reshape(2, 8, 8)
+        )
 
     return Of(forward, qkv=nn.Linear(8, 24), out=nn.Linear(8, 8))
 

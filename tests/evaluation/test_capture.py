@@ -91,7 +91,12 @@ def test_state_has_the_models_own_names_and_nodes_tell_where_they_come_from():
 def test_state_is_named_by_path_and_updates_name_the_buffer():
     graph, _ = operators("tied-buffers")
     kinds = {item.path: item.kind for item in graph.state}
-    assert kinds == {"embed.weight": "parameter", "head.weight": "parameter", "scale": "buffer", "steps": "buffer"}
+    assert kinds == {
+        "embed.weight": "parameter",
+        "head.weight": "parameter",
+        "scale": "buffer",
+        "steps": "buffer",
+    }
     assert set(graph.updates) == {"steps"}
 
 

@@ -3,9 +3,37 @@
 import pytest
 
 from kernelskill.records import (
-    Attempt, Baselines, Budget, Candidate, Comparison, Diagnosis, Edit, Evaluation, Fact, Facts, FamilyError,
-    Finding, Floor, GateDecision, Interval, Labels, Outcome, Plan, Profile, Reference, Result, Retrieval, Round,
-    Run, Status, StepProfile, StopReason, Task, TensorSpec, Timing, Workload,
+    Attempt,
+    Baselines,
+    Budget,
+    Candidate,
+    Comparison,
+    Diagnosis,
+    Edit,
+    Evaluation,
+    Fact,
+    Facts,
+    FamilyError,
+    Finding,
+    Floor,
+    GateDecision,
+    Interval,
+    Labels,
+    Outcome,
+    Plan,
+    Profile,
+    Reference,
+    Result,
+    Retrieval,
+    Round,
+    Run,
+    Status,
+    StepProfile,
+    StopReason,
+    Task,
+    TensorSpec,
+    Timing,
+    Workload,
 )  # fmt: skip
 
 SOURCE = '"""<script>alert(1)</script> & friends."""\n\nclass ModelNew:\n    pass\n'
@@ -35,11 +63,21 @@ def judged(name, *comparisons, stage="screen", status=Status.PASSED, detail=""):
 
 def attempt(index, round_, outcome, evaluation, parent="", skill="fuse-elementwise", facts=None, **more):
     name = f"c{index:03d}"
-    edit = Edit(skill=skill, site="gate", action="set", parameters={"unroll": 4}, summary=f"{skill} on <gate>")
-    plan = Plan(base_id=parent, edits=(edit,), skill=skill, reason="first by rank", evidence_facts=facts or {})
+    edit = Edit(
+        skill=skill, site="gate", action="set", parameters={"unroll": 4}, summary=f"{skill} on <gate>"
+    )
+    plan = Plan(
+        base_id=parent, edits=(edit,), skill=skill, reason="first by rank", evidence_facts=facts or {}
+    )
     candidate = Candidate(id=name, parent_id=parent, source=SOURCE, skills=("fuse-elementwise", skill))
     return Attempt(
-        index=index, round=round_, plan=plan, candidate=candidate, evaluation=evaluation, outcome=outcome, **more
+        index=index,
+        round=round_,
+        plan=plan,
+        candidate=candidate,
+        evaluation=evaluation,
+        outcome=outcome,
+        **more,
     )
 
 
@@ -139,7 +177,10 @@ def nothing_to_gain():
 
 def untestable():
     result = Result(
-        stop=StopReason.UNTESTABLE, stop_detail="output constant over 3 inputs", winner_id="", winner_arm="eager"
+        stop=StopReason.UNTESTABLE,
+        stop_detail="output constant over 3 inputs",
+        winner_id="",
+        winner_arm="eager",
     )
     return unfinished().model_copy(update={"result": result})
 

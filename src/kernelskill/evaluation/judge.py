@@ -19,7 +19,7 @@ import platformdirs
 import torch
 
 from kernelskill.errors import WorkerError
-from kernelskill.evaluation import audit, reference, replies, statistics
+from kernelskill.evaluation import audit, reference, replies, statistics, summary
 from kernelskill.evaluation.arms import REFERENCE_LIMITS, Table, calls_for, free_bytes
 from kernelskill.evaluation.labels import is_allowed, observe
 from kernelskill.evaluation.process import WorkerFailure
@@ -32,11 +32,6 @@ from kernelskill.evaluation.trial import Secret, Trial, Wrong
 from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, Task, Workload
 
 T = TypeVar("T")
-NOISE_FLOOR = 0.02
-"""Smallest A/A band: changes below 2 % are never called changes."""
-NOISE_CEILING = 0.5
-BELOW_FLOOR = 0.95
-"""Share of the floor below which a time is not believable."""
 
 
 class CpuJudge:
@@ -176,8 +171,7 @@ class CpuJudge:
             failed["compile"] = "its results differ from eager's by more than the tolerance"
             stock.seats.pop("compile").close()
             del arms["compile"]
-        aa = statistics.rank_interval(measured.ratios("eager", over="twin"))
-        band = max(NOISE_FLOOR, abs(aa.value - 1) + (aa.high - aa.low) / 2)
+        band = statistics.noise_band(measured.ratios("eager", over="twin"), measured.busy_ratio)
         timings = tuple(
             statistics.timing(arm, [measured.times(arm)], median(measured.worker[arm])) for arm in arms
         )
@@ -186,7 +180,7 @@ class CpuJudge:
             timings=timings,
             best_arm=best,
             unavailable={**stock.table.unavailable, **failed},
-            noise_band_ratio=min(band, NOISE_CEILING),
+            noise_band_ratio=band,
             null_ms=measured.null_ms,
         )
         return self._baselines
@@ -299,18 +293,7 @@ class CpuJudge:
     ) -> Evaluation:
         assert self._baselines is not None
         band = self._baselines.noise_band_ratio
-        timings = tuple(
-            statistics.timing(
-                arm,
-                [measured.times(arm) for measured in sets],
-                median(value for measured in sets for value in measured.worker[arm]),
-            )
-            for arm in ("candidate", *(arm for arm in sets[0].wall if arm != "candidate"))
-        )
-        flags = {flag for measured in sets for flag in measured.flags}
-        if self.floor_ms is not None and timings[0].median_ms < BELOW_FLOOR * self.floor_ms:
-            flags.add(f"beyond the floor of {self.floor_ms:.4g} ms: not believable before it is explained")
-        labels = observe(seat, sorted(flags), candidate.skills)
+        labels = observe(seat, summary.flags(sets, self.floor_ms), candidate.skills)
         if not is_allowed(labels, self.allow):
             seen = ", ".join(labels.kinds) or "nothing observed"
             detail = f"it is {seen}; allowed: {', '.join(sorted(self.allow))}"
@@ -321,11 +304,8 @@ class CpuJudge:
             Status.PASSED,
             tier=trial.tier,
             errors=tuple(trial.errors),
-            timings=timings,
-            comparisons=tuple(
-                statistics.compare(timing.arm, [measured.ratios(timing.arm) for measured in sets], band)
-                for timing in timings[1:]
-            ),
+            timings=summary.timings(sets),
+            comparisons=summary.comparisons(sets, band),
             noise_band_ratio=band,
             labels=labels,
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import torch
 
+from kernelskill.evaluation.contention import BUSY
 from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.seat import Burst, Seat
 from kernelskill.records import Status
@@ -20,6 +21,11 @@ LEAST_ROUNDS, MOST_ROUNDS = 9, 25
 TIMED_S = 0.5
 """Seconds that one arm is timed for in a set of rounds (about)."""
 WARM_UP = 2
+NO_OUTPUTS = torch.empty(0, dtype=torch.uint8)
+MORE_ROUNDS = 1.0
+"""Rounds added at most, as a share of those planned, in place of disturbed ones."""
+UNTRUSTED = frozenset({"candidate", "base"})
+"""Arms whose waiting may be their own doing; it decides nothing about what is kept."""
 LATE_MS, LATE_SHARE = 1.0, 0.1
 """Processor time after the answer that is still taken for tidying up: per burst, or as a share of the burst."""
 PROCESSORS_OVER = 0.3
@@ -37,6 +43,9 @@ class Measured:
     null_worker: list[float] = field(default_factory=list)
     late: dict[str, list[float]] = field(default_factory=dict)
     processors: dict[str, list[float]] = field(default_factory=dict)
+    slowdown: dict[str, list[float]] = field(default_factory=dict)
+    dropped: int = 0
+    """Disturbed rounds that were left out."""
     flags: set[str] = field(default_factory=set)
 
     def add(self, bursts: dict[str, Burst]) -> None:
@@ -50,6 +59,7 @@ class Measured:
             self.worker.setdefault(arm, []).append(burst.worker_ms)
             self.late.setdefault(arm, []).append(burst.late_ms)
             self.processors.setdefault(arm, []).append(burst.processors)
+            self.slowdown.setdefault(arm, []).append(burst.slowdown)
             if arm == "candidate":
                 self.flags.update(burst.flags)
 
@@ -64,6 +74,17 @@ class Measured:
     def ratios(self, arm: str, over: str = "candidate") -> list[float]:
         """Per round, the arm's time over the candidate's."""
         return [base / mine for base, mine in zip(self.times(arm), self.times(over), strict=True)]
+
+    def sure_ratios(self, arm: str, over: str = "candidate") -> list[float]:
+        """As `ratios`, without what the arm's waiting for a processor may have added to its time."""
+        pairs = zip(self.ratios(arm, over), self.slowdown[arm], strict=True)
+        return [ratio / slowdown for ratio, slowdown in pairs]
+
+    @property
+    def busy_ratio(self) -> float:
+        """Waiting of the stock arms for a processor, as a share of what they computed; 0 on a quiet machine."""
+        stock = [value for arm, values in self.slowdown.items() if arm not in UNTRUSTED for value in values]
+        return median(stock) - 1 if stock else 0.0
 
     @property
     def null_ms(self) -> float:
@@ -126,10 +147,11 @@ def run_rounds(
     Raises:
         WorkerFailure: an arm failed.
     """
-    measured = Measured(null.inputs.count)
+    kept: list[dict[str, Burst]] = []
     seats = [*arms.items(), ("null", null)]
+    most = rounds + round(MORE_ROUNDS * rounds)
     try:
-        for number in range(WARM_UP + rounds):
+        for number in range(WARM_UP + most):
             batch = draw()
             order.shuffle(seats)
             bursts = {}
@@ -139,8 +161,26 @@ def run_rounds(
                 bursts[arm] = seat.burst(batch, command="null" if arm == "null" else "run", rest=True)
             check(batch, bursts)
             if number >= WARM_UP:
-                measured.add(bursts)
+                kept.append({arm: replace(burst, outputs=NO_OUTPUTS) for arm, burst in bursts.items()})
+            if sum(not _is_disturbed(item) for item in kept) >= rounds:
+                break
     finally:
         for _, seat in seats:
             seat.wake()
+    return _summed(kept, rounds, null.inputs.count)
+
+
+def _summed(played: list[dict[str, Burst]], rounds: int, calls: int) -> Measured:
+    """The undisturbed rounds if there are enough of them, else all. Times are not looked at."""
+    calm = [bursts for bursts in played if not _is_disturbed(bursts)]
+    chosen = calm if len(calm) >= min(rounds, LEAST_ROUNDS) else played
+    measured = Measured(calls, dropped=len(played) - len(chosen))
+    for bursts in chosen:
+        measured.add(bursts)
     return measured
+
+
+def _is_disturbed(bursts: dict[str, Burst]) -> bool:
+    return any(
+        burst.slowdown > 1 + BUSY for arm, burst in bursts.items() if arm not in UNTRUSTED and arm != "null"
+    )

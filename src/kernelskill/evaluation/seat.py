@@ -15,7 +15,7 @@ from statistics import mean
 
 import torch
 
-from kernelskill.evaluation import replies
+from kernelskill.evaluation import contention, replies
 from kernelskill.evaluation.channel import Slot
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Worker
@@ -42,7 +42,17 @@ class Burst:
     """Processor time between the answer and the stop, whole burst."""
     processors: float = 0.0
     """Processors that it kept busy on average, by the kernel's count."""
+    slowdown: float = 1.0
+    """By how much waiting for a processor may have lengthened the wall time, at most."""
     flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Seconds that a worker's threads ran, and were ready but did not run."""
+
+    computed: float = 0.0
+    waited: float = 0.0
 
 
 class Seat:
@@ -119,34 +129,40 @@ class Seat:
         used = count * self.inputs.step
         self._output.fill_(POISON)
         self.wake()
-        before = self.worker.cpu_seconds() if self._watched else 0.0
+        before = self._usage() if self._watched else Usage()
         limit = self.seconds if self._warm else self._first_s
         began = time.perf_counter()
         self._input[:used].copy_(batch[:used])
         reply = self.worker.call(command, timeout_s=limit, order=list(range(count)))
         wall = time.perf_counter() - began
-        late, busy = self._stopped(before, wall) if self._watched else (0.0, 0.0)
+        late = self._stop() if self._watched else 0.0
+        after = self._usage() if self._watched else Usage()
         outputs = self._output[: count * self.outputs.step].clone()
         if self._watched and not rest:
             self.wake()
         self._warm = True
         times = replies.times_ms(reply, count) if command != "run64" else [1e3 * wall / count]
+        computed = max(0.0, after.computed - before.computed)
         return Burst(
             wall_ms=1e3 * (wall + late) / count,
             worker_ms=mean(times),
             outputs=outputs,
             late_ms=1e3 * late,
-            processors=busy,
+            processors=computed / (wall + late),
+            slowdown=contention.slowdown(after.waited - before.waited, computed),
             flags=replies.flags(reply),
         )
 
-    def _stopped(self, before: float, wall: float) -> tuple[float, float]:
-        """Stop the worker; processor seconds since the answer, and processors busy until then."""
+    def _usage(self) -> Usage:
+        pid = self.worker.pid
+        return Usage(self.worker.cpu_seconds(), contention.waited_seconds(pid))
+
+    def _stop(self) -> float:
+        """Stop the worker; processor seconds that it used since its answer."""
         answered = self.worker.cpu_seconds()
         self._resting = True
         self.worker.freeze()
-        late = max(0.0, self.worker.cpu_seconds() - answered)
-        return late, max(0.0, answered - before) / wall
+        return max(0.0, self.worker.cpu_seconds() - answered)
 
     def wake(self) -> None:
         """Let a resting worker go on."""

@@ -12,6 +12,8 @@ T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 
          12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042}  # fmt: skip
 """Two-sided 95 % quantiles of Student's t by degrees of freedom (standard table)."""
 
+NOISE_FLOOR, NOISE_CEILING = 0.02, 0.5
+"""Smallest and largest A/A band: changes below 2 % are never called changes."""
 AGREEMENT = 0.8
 """Share of rounds that must lie on the same side of 1 as the median for a change to count."""
 
@@ -50,24 +52,56 @@ def set_interval(sets: Sequence[Sequence[float]]) -> Interval:
     return Interval(low=math.exp(centre - half), value=math.exp(centre), high=math.exp(centre + half))
 
 
-def compare(arm: str, sets: Sequence[Sequence[float]], noise_band: float) -> Comparison:
+def compare(
+    arm: str,
+    sets: Sequence[Sequence[float]],
+    noise_band: float,
+    sure: Sequence[Sequence[float]] | None = None,
+) -> Comparison:
     """Speedup over an arm from ratios of paired rounds.
+
+    A change counts if the interval's lower end lies above 1, the median past the noise band, and most rounds and most
+    process sets agree; all of that also without what waiting for a processor may have added to the arm's time.
 
     Args:
         arm: the arm in the numerator.
         sets: per process set, baseline_ms / candidate_ms of each round.
         noise_band: half-width of the A/A band; what lies within it is no change.
+        sure: the same ratios without the arm's waiting; default: nothing waited.
     """
-    interval = set_interval(sets)
-    ratios = [ratio for rounds in sets for ratio in rounds]
-    above = sum(ratio > 1 for ratio in ratios) / len(ratios)
     return Comparison(
         arm=arm,
-        speedup=interval,
-        rounds=len(ratios),
+        speedup=set_interval(sets),
+        rounds=sum(len(rounds) for rounds in sets),
         sets=len(sets),
-        significant=interval.low > 1 and interval.value > 1 + noise_band and above >= AGREEMENT,
+        significant=is_significant(sets, noise_band) and (sure is None or is_significant(sure, noise_band)),
     )
+
+
+def is_significant(sets: Sequence[Sequence[float]], noise_band: float) -> bool:
+    """Whether the candidate is faster beyond noise."""
+    interval = set_interval(sets)
+    ratios = [ratio for rounds in sets for ratio in rounds]
+    agreeing_rounds = sum(ratio > 1 for ratio in ratios) / len(ratios)
+    agreeing_sets = sum(median(rounds) > 1 for rounds in sets) / len(sets)
+    return (
+        interval.low > 1
+        and interval.value > 1 + noise_band
+        and agreeing_rounds >= AGREEMENT
+        and agreeing_sets >= AGREEMENT
+    )
+
+
+def noise_band(ratios: Sequence[float], busy_ratio: float = 0.0) -> float:
+    """Half-width of the A/A band from rounds of one arm against itself.
+
+    Args:
+        ratios: per round, the arm's time over its twin's.
+        busy_ratio: what waiting for a processor may explain; every later comparison deals with its own waiting.
+    """
+    interval = rank_interval(ratios)
+    apart = max(interval.value, 1 / interval.value) - 1
+    return min(NOISE_CEILING, max(NOISE_FLOOR, apart + (interval.high - interval.low) / 2 - busy_ratio))
 
 
 def timing(arm: str, sets: Sequence[Sequence[float]], worker_ms: float | None = None) -> Timing:

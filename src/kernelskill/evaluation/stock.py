@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -64,8 +64,7 @@ class Stock:
         count = self.table.sets_that_fit(len(names), wanted)
         started, failed = self.start([f"{name}#{number}" for number in range(count) for name in names])
         if failed:
-            for seat in started.values():
-                seat.close()
+            _close(started.values())
             raise WorkerError(f"a stock arm that ran before does not start: {failed}")
         return [{name: started[f"{name}#{number}"] for name in names} for number in range(count)]
 
@@ -85,17 +84,19 @@ class Stock:
         seats: dict[str, Seat] = {}
         failed: dict[str, str] = {}
         with ThreadPoolExecutor(max_workers=max(2, self.table.threads)) as starters:
-            for name, started in [(name, starters.submit(start, name)) for name in names]:
-                try:
-                    seats[name] = started.result()
-                except StockFailure as failure:
-                    failed[name] = failure.line
-                except KernelSkillError as failure:
-                    failed[name] = str(failure)[:300]
+            started = {name: starters.submit(start, name) for name in names}
+        for name, future in started.items():
+            error = future.exception()
+            if error is None:
+                seats[name] = future.result()
+            elif isinstance(error, KernelSkillError):
+                failed[name] = error.line if isinstance(error, StockFailure) else str(error)[:300]
+            else:
+                _close(f.result() for f in started.values() if f.exception() is None)
+                raise error
         lost = [name for name in failed if name.split("#")[0] in NEEDED]
         if lost:
-            for seat in seats.values():
-                seat.close()
+            _close(seats.values())
             raise WorkerError(f"the {lost[0]} arm does not start: {failed[lost[0]]}")
         return seats, failed
 
@@ -117,8 +118,7 @@ class Stock:
 
     def release(self) -> None:
         """End all arms, but not the reference."""
-        for seat in self.seats.values():
-            seat.close()
+        _close(self.seats.values())
         self.seats.clear()
         self.drop_base()
 
@@ -128,3 +128,8 @@ class Stock:
         if self._side is not None:
             self._side.close()
             self._side = None
+
+
+def _close(seats: Iterable[Seat]) -> None:
+    for seat in seats:
+        seat.close()

@@ -1,4 +1,4 @@
-"""One candidate before the judge: is it the same function?"""
+"""One candidate before the judge: whether it is the same function."""
 
 from __future__ import annotations
 

@@ -45,13 +45,13 @@ def render_page(run: Run) -> str:
         chain=story.chain(run),
         tree=branches(run),
         spent=story.time_spent(run),
-        interval_figure=Markup(  # noqa: S704 - drawn by us from numbers and escaped arm names
+        interval_figure=Markup(
             figures.intervals(promotion.comparisons, promotion.noise_band_ratio) if promotion else ""
         ),
-        time_figure=Markup(figures.times(figures.time_rows(run))),  # noqa: S704 - as above
-        source=Markup(_highlighted(winner.candidate.source)) if winner else "",  # noqa: S704 - pygments escapes
-        source_style_light=Markup(_style("default")),  # noqa: S704 - a constant of pygments
-        source_style_dark=Markup(_style("monokai")),  # noqa: S704 - a constant of pygments
+        time_figure=Markup(figures.times(figures.time_rows(run))),
+        source=Markup(_highlighted(winner.candidate.source)) if winner else "",
+        source_style_light=Markup(_style("default")),
+        source_style_dark=Markup(_style("monokai")),
     )
 
 

@@ -38,7 +38,11 @@ def print_run(run: Run, folder: Path) -> None:
         console.print(
             f"floor {numbers.milliseconds(run.floor.floor_ms)} ({run.floor.bound}-bound); "
             f"best stock {numbers.milliseconds(run.baselines.best_ms)} ({run.baselines.best_arm})"
-            + (f"; answer at {numbers.percent(result.floor_share_ratio)} of the floor's speed" if result else "")
+            + (
+                f"; answer at {numbers.percent(result.floor_share_ratio)} of the floor's speed"
+                if result
+                else ""
+            )
         )
     for link in story.chain(run):
         attempt = link.attempt

@@ -43,7 +43,9 @@ def law_of(tensor: Tensor) -> InputLaw:
     import torch
 
     spec = TensorSpec(
-        shape=tuple(tensor.shape), dtype=str(tensor.dtype).removeprefix("torch."), stride=tuple(tensor.stride())
+        shape=tuple(tensor.shape),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        stride=tuple(tensor.stride()),
     )
     if tensor.numel() == 0:
         return InputLaw(kind="constant", spec=spec, low=0.0)

@@ -92,9 +92,7 @@ def _from_module(module: str, entry: str, inputs: str, init: str) -> tuple[Refer
     source = _read(Path(spec.origin))
     found = text.reference_of(source, module, entry, inputs, init)
     root = Path(spec.origin).resolve().parents[module.count(".") + (spec.origin.endswith("__init__.py"))]
-    reference = found.model_copy(
-        update={"loader": "import", "module": module, "search_path": (str(root),)}
-    )
+    reference = found.model_copy(update={"loader": "import", "module": module, "search_path": (str(root),)})
     return reference, f"{module}:{entry}", f"{module.rsplit('.', 1)[-1]}-{entry}"
 
 

@@ -95,9 +95,13 @@ def _default_entry(top: dict[str, ast.stmt], where: str) -> str:
     if len(classes) == 1:
         return classes[0]
     if classes:
-        raise TaskError(f"{where} defines several modules; say which: {', '.join(f'{where}:{c}' for c in classes)}")
+        raise TaskError(
+            f"{where} defines several modules; say which: {', '.join(f'{where}:{c}' for c in classes)}"
+        )
     functions = [
-        name for name, node in top.items() if isinstance(node, ast.FunctionDef) and not name.startswith("get_")
+        name
+        for name, node in top.items()
+        if isinstance(node, ast.FunctionDef) and not name.startswith("get_")
     ]
     if len(functions) == 1:
         return functions[0]

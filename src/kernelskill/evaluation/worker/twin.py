@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -41,23 +42,22 @@ class Widen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.Tag.nondeterministic_seeded in func.tags:
             return tree_map(_wide, func(*args, **kwargs))  # in its own dtype: the random stream depends on it
         wide_args, wide_kwargs = tree_map(_wide_or_dtype, args), tree_map(_wide_or_dtype, kwargs)
-        if func in _NORMS:
-            wide_args = _with_eps(wide_args)
         result = tree_map(_wide, func(*wide_args, **wide_kwargs))
         return _written_back(func, args, kwargs, wide_args, wide_kwargs, result)
 
 
-_NORMS = [
-    getattr(torch.ops.aten, name).default
-    for name in ("_fused_rms_norm", "rms_norm")
-    if hasattr(torch.ops.aten, name)
-]
+class SingleEps(TorchFunctionMode):
+    """Gives rms_norm the eps that it takes by default from the dtype of its input, which is another one here."""
 
-
-def _with_eps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """rms_norm(input, normalized_shape, weight, eps) with the eps that single precision takes by default."""
-    filled = [*args, *([None] * (4 - len(args)))]
-    return (*filled[:3], SINGLE_EPS if filled[3] is None else filled[3])
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """rms_norm(input, normalized_shape, weight=None, eps=None)."""
+        kwargs = dict(kwargs or {})
+        if func in (torch.rms_norm, torch.nn.functional.rms_norm):
+            if len(args) > 3:
+                args = (*args[:3], SINGLE_EPS if args[3] is None else args[3])
+            elif kwargs.get("eps") is None:
+                kwargs["eps"] = SINGLE_EPS
+        return func(*args, **kwargs)
 
 
 def _written_back(func: Any, args: Any, kwargs: Any, wide_args: Any, wide_kwargs: Any, result: Any) -> Any:
@@ -120,11 +120,11 @@ def twin_result(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, st
     Raises:
         Failure: both forms raise.
     """
-    args, kwargs = tree_map(_wide, args), tree_map(_wide, kwargs)
+    args, kwargs = tuple(tree_map(_wide, args)), tree_map(_wide, kwargs)
     try:
         with torch.no_grad(), _wide_attributes(model):
             state = _wide_state(model)
-            with Widen():  # type: ignore[no-untyped-call]
+            with SingleEps(), Widen():  # type: ignore[no-untyped-call]
                 return torch.func.functional_call(model, state, args, kwargs, tie_weights=False), ""
     except Exception as error:  # noqa: BLE001  any operator may refuse to be widened
         first = f"{type(error).__name__}: {error}"

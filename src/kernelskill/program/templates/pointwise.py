@@ -5,8 +5,6 @@ The region keeps the axes that the template walks apart: those get the role `red
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kernelskill.errors import ProgramError
 from kernelskill.program.assemble import Assembly
 from kernelskill.program.fusion import place
@@ -17,14 +15,36 @@ from kernelskill.program.schedule import Schedule
 from kernelskill.program.values import Builder, Space
 from kernelskill.records import Graph, Ref, TensorSpec
 
-LOCALS = frozenset(["F", "D", "in", "out", "line", "folded", "scale", "carry", "running", "walk", "task", "plane", "depth", "high", "low", "team", "part"])
+LOCALS = frozenset(
+    [
+        "F",
+        "D",
+        "in",
+        "out",
+        "line",
+        "folded",
+        "scale",
+        "carry",
+        "running",
+        "walk",
+        "task",
+        "plane",
+        "depth",
+        "high",
+        "low",
+        "team",
+        "part",
+    ]
+)
 """Names that templates use in the functions they print."""
 
 
 class _Apart(Assembly):
     """Assembles a map whose walked axes stay as they are."""
 
-    def _merged(self, inputs: list[Operand], outputs: list[Operand]) -> tuple[tuple[Axis, ...], list[Operand]]:
+    def _merged(
+        self, inputs: list[Operand], outputs: list[Operand]
+    ) -> tuple[tuple[Axis, ...], list[Operand]]:
         space, operands = self.builder.space, [*inputs, *outputs]
         axes: list[Axis] = []
         columns: list[list[int]] = []
@@ -211,5 +231,3 @@ class Pointwise(Nest):
     def operands(self) -> tuple[tuple[str, str], ...]:
         """(name, dtype) of what is read from memory."""
         return tuple((item.name, item.dtype) for item in self.region.inputs if item.name != self.value)
-
-

@@ -135,7 +135,9 @@ class _Printer:
         self.out.add(f"typedef long long M __attribute__((vector_size({8 * lanes})));")
         self.out.open("auto running = [](F x, D& carry) -> F")
         self.out.add(f"const D neutral = {neutral};", "D p = __builtin_convertvector(x, D);", *steps)
-        self.out.add(f"const D y = carry {self.symbol} p;", f"carry {self.symbol}= __builtin_shuffle(p, M{{{last}}});")
+        self.out.add(
+            f"const D y = carry {self.symbol} p;", f"carry {self.symbol}= __builtin_shuffle(p, M{{{last}}});"
+        )
         self.out.add("return __builtin_convertvector(y, F);")
         self.out.close(";")
 
@@ -150,7 +152,9 @@ class _Printer:
             stop = str(whole) if whole is not None else f"{end} - {rest}"
             target = "j + 1" if self.shift else "j"
             if whole != 0:
-                out.add(f"for (long j = {begin}; j < {stop}; j += {lanes}) out({target}, running(in(j), carry));")
+                out.add(
+                    f"for (long j = {begin}; j < {stop}; j += {lanes}) out({target}, running(in(j), carry));"
+                )
             if rest:
                 last = f"{stop} + 1" if self.shift else stop
                 out.add(f"out({last}, running(in({stop}, {rest}), carry), {rest});")
@@ -227,7 +231,9 @@ class _Printer:
         self.reads.reader("in", [(self.reads.walked[0], "s")], self.reads.after[0])
         self.writes.writer("out", [(self.writes.walked[0], "s")], self.writes.after[0])
         if blocks > 1:
-            out.add(f"const long low = task % {blocks} * {block}L, high = std::min(low + {block}L, {inner - rest}L);")
+            out.add(
+                f"const long low = task % {blocks} * {block}L, high = std::min(low + {block}L, {inner - rest}L);"
+            )
         else:
             out.add(f"const long low = 0, high = {inner - rest};")
         out.add(
@@ -239,7 +245,11 @@ class _Printer:
             out.add(f"for (long j = low; j < high; j += {lanes}) out(0, j, F{{}} + {self.start}f);")
             if rest:
                 out.add(f"{last}out(0, {inner - rest}, F{{}} + {self.start}f, {rest});")
-        order = f"long s = {self.length - 1}; s >= 0; --s" if self.reverse else f"long s = 0; s < {self.length}; ++s"
+        order = (
+            f"long s = {self.length - 1}; s >= 0; --s"
+            if self.reverse
+            else f"long s = 0; s < {self.length}; ++s"
+        )
         out.open(f"for ({order})")
         out.add(
             "D* c = carry;",

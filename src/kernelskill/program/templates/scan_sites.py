@@ -77,7 +77,13 @@ def _only_user(editor: Editor, value: Ref) -> Node | None:
 def _flipped(editor: Editor, site: ScanSite) -> ScanSite:
     """flip(scan(flip(x))) over the scanned axis."""
     before, after = editor.producer(site.source), _only_user(editor, site.result)
-    if site.exclusive or before is None or after is None or function(before) != "flip" or function(after) != "flip":
+    if (
+        site.exclusive
+        or before is None
+        or after is None
+        or function(before) != "flip"
+        or function(after) != "flip"
+    ):
         return site
     if editor.uses(before.name) != 1 or not (_flips(before, site.axis) and _flips(after, site.axis)):
         return site
@@ -89,7 +95,9 @@ def _flipped(editor: Editor, site: ScanSite) -> ScanSite:
 
 def _flips(node: Node, axis: int) -> bool:
     dims, spec = argument(node, 1, "dims"), node.outputs[0]
-    return isinstance(dims, tuple) and spec is not None and [_int(d) % len(spec.shape) for d in dims] == [axis]
+    return (
+        isinstance(dims, tuple) and spec is not None and [_int(d) % len(spec.shape) for d in dims] == [axis]
+    )
 
 
 def _int(value: object) -> int:
@@ -98,7 +106,12 @@ def _int(value: object) -> int:
 
 def _neutral_cat(editor: Editor, node: Node | None, site: ScanSite) -> Ref | None:
     """The second part of cat([neutral element, x]) along the scanned axis."""
-    if node is None or function(node) != "cat" or not isinstance(node.args[0], tuple) or len(node.args[0]) != 2:
+    if (
+        node is None
+        or function(node) != "cat"
+        or not isinstance(node.args[0], tuple)
+        or len(node.args[0]) != 2
+    ):
         return None
     head, tail = node.args[0]
     spec, rank = editor.spec(head), len(node.outputs[0].shape) if node.outputs[0] else 1
@@ -154,7 +167,7 @@ def fuse_scan(program: Program, site: ScanSite) -> Program:
     graph, source = _trimmed(program.graph, site)
     before, after = producers(graph, source), consumers(graph, site.result)
     error = ProgramError(f"{site.core} does not make a kernel")
-    for first in ([before, []] if before else [[]]):
+    for first in [before, []] if before else [[]]:
         for last in range(len(after), -1, -1):
             try:
                 return _fused(program, graph, site, source, first, after[:last])
@@ -220,4 +233,3 @@ def _fused(
     gone = set(dead_nodes(changed)) - set(dead_nodes(graph))
     changed = changed.model_copy(update={"nodes": tuple(n for n in changed.nodes if n.name not in gone)})
     return program.model_copy(update={"graph": changed, "kernels": (*program.kernels, kernel)})
-

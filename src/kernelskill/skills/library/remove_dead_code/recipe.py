@@ -15,7 +15,11 @@ def propose(program: Program, facts: Facts) -> list[Edit]:
     dead = dead_nodes(program.graph)
     if not dead:
         return []
-    return [Edit(skill=SKILL, site=",".join(dead), action="remove", summary=f"{len(dead)} unused operators removed")]
+    return [
+        Edit(
+            skill=SKILL, site=",".join(dead), action="remove", summary=f"{len(dead)} unused operators removed"
+        )
+    ]
 
 
 def apply(program: Program, edit: Edit) -> Program:
