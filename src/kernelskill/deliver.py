@@ -28,7 +28,7 @@ class Delivered(nn.Module):
         super().__init__()
         self.original = original
         # The winner holds the same parameters; registering it would list each of them twice.
-        object.__setattr__(self, "winner", winner)
+        object.__setattr__(self, "_winner", winner)
         self.fallbacks: dict[str, int] = {}
         self._specs = specs
         self._proven_mode = original.training
@@ -37,7 +37,8 @@ class Delivered(nn.Module):
         """As the original's forward."""
         reason = self._outside(args, kwargs)
         if not reason:
-            return self.winner(*args, **kwargs)
+            winner: nn.Module = self.__dict__["_winner"]
+            return winner(*args, **kwargs)
         if reason not in self.fallbacks:
             warnings.warn(f"outside what was proven ({reason}): the original runs", stacklevel=2)
         self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1

@@ -125,7 +125,7 @@ def finite_share(twin: list[torch.Tensor]) -> float:
     floating = [real(item) for item in twin if item.is_floating_point() or item.is_complex()]
     total = sum(item.numel() for item in floating)
     finite = sum(
-        int(piece.isfinite().sum()) for item in floating for piece in item.reshape(-1).split(1 << 22)
+        int(torch.isfinite(piece).sum()) for item in floating for piece in item.reshape(-1).split(1 << 22)
     )
     return finite / total if total else 1.0
 
@@ -135,7 +135,8 @@ def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
     if graph is None:
         return max(1, inputs // max(outputs, 1))
     longest = 1
-    specs = {value.name: value.spec for value in (*graph.inputs, *graph.state)}
+    specs = {value.name: value.spec for value in graph.inputs}
+    specs |= {value.name: value.spec for value in graph.state}
     for node in graph.nodes:
         for spec in node.outputs:
             if spec is not None:

@@ -91,7 +91,8 @@ class Graph(Record):
 
     def spec(self, ref: Ref) -> TensorSpec:
         """The layout of a value. Raises KeyError for an unknown or non-tensor value."""
-        for value in (*self.inputs, *self.state):
+        outside: tuple[GraphInput | GraphState, ...] = (*self.inputs, *self.state)
+        for value in outside:
             if value.name == ref.node:
                 return value.spec
         for node in self.nodes:

@@ -27,7 +27,8 @@ class Precision(StrEnum):
 class InputLaw(Record):
     """The law that fresh values of one tensor are drawn from, fitted to an example of it."""
 
-    kind: Literal["normal", "uniform", "integer", "boolean", "constant"]
+    kind: Literal["normal", "uniform", "integer", "boolean", "constant", "fixed"]
+    """`boolean` is also a float tensor of two values, `low` and `high`; `fixed` keeps the example itself."""
     spec: TensorSpec
     low: float = 0.0
     """Smallest value (uniform, integer)."""

@@ -35,7 +35,7 @@ def render_page(run: Run) -> str:
     result = run.result
     promotion = result.promotion if result else None
     winner = story.winner(run)
-    return _template().render(
+    page: str = _template().render(
         run=run,
         result=result,
         promotion=promotion,
@@ -53,6 +53,7 @@ def render_page(run: Run) -> str:
         source_style_light=Markup(_style("default")),
         source_style_dark=Markup(_style("monokai")),
     )
+    return page
 
 
 def branches(run: Run) -> list[Branch]:
@@ -103,5 +104,5 @@ def _highlighted(source: str) -> str:
 
 
 def _style(name: str) -> str:
-    text: str = HtmlFormatter(style=name, cssclass="source").get_style_defs(".source")
+    text: str = HtmlFormatter(style=name, cssclass="source").get_style_defs(".source")  # type: ignore[no-untyped-call]
     return text

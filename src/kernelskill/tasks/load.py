@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 from kernelskill.errors import TaskError
 from kernelskill.records import Precision, Reference, Task
-from kernelskill.tasks import objects, text
+from kernelskill.tasks import modules, objects, text
 
 NAME_LENGTH = 60
 
@@ -28,7 +26,8 @@ def load_task(
     Args:
         target: path of a KernelBench-style file, "file.py:Name", "package.module:Name", an nn.Module, a class or a
             function.
-        inputs: for text targets a Python expression; for objects example arguments (or a callable giving them).
+        inputs: for text targets a Python expression; for objects example arguments (a tensor, list, dict, or
+            [arguments, keyword arguments]), by which a law is fitted to each tensor, or a callable giving fresh ones.
         init: for text targets a Python expression; for classes constructor arguments.
         precision: accuracy owed.
         storage: folder that a pickled object is kept in (objects only).
@@ -63,42 +62,46 @@ def _from_text(target: str, inputs: str, init: str) -> tuple[Reference, str, str
         path, entry = Path(target), ""
     elif ":" in target:
         head, entry = target.rsplit(":", 1)
+        if not entry.isidentifier():
+            raise TaskError(f"{target}: {entry!r} is not the name of a class or function")
         if not (head.endswith(".py") or "/" in head):
             return _from_module(head, entry, inputs, init)
         path = Path(head)
         if not _is_file(head):
             raise TaskError(f"file {head} does not exist")
     else:
-        raise TaskError(
-            f"{target} is neither a file nor PACKAGE.MODULE:NAME; give a KernelBench-style file, FILE.py:NAME, "
-            "or PACKAGE.MODULE:NAME"
-        )
+        raise TaskError(_not_found(target))
     source = _read(path)
-    reference = text.reference_of(source, str(path), entry, inputs, init)
-    reference = reference.model_copy(update={"search_path": (str(path.resolve().parent),)})
+    folder = path.resolve().parent
+    reference = text.reference_of(source, str(path), entry, inputs, init, (folder,))
+    reference = reference.model_copy(update={"search_path": (str(folder),)})
     name = path.stem if not entry else f"{path.stem}-{entry}"
     return reference, target, name
 
 
 def _from_module(module: str, entry: str, inputs: str, init: str) -> tuple[Reference, str, str]:
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError) as error:
-        raise TaskError(f"module {module} cannot be found: {error}") from error
-    if spec is None or spec.origin is None:
-        raise TaskError(f"module {module} cannot be found; is it installed, or in this folder?")
-    source = _read(Path(spec.origin))
-    found = text.reference_of(source, module, entry, inputs, init)
-    root = Path(spec.origin).resolve().parents[module.count(".") + (spec.origin.endswith("__init__.py"))]
-    reference = found.model_copy(update={"loader": "import", "module": module, "search_path": (str(root),)})
+    root, file = modules.find(module)
+    home, file = modules.home_of(module, file, root, entry)
+    found = text.reference_of(_read(file), home, entry, inputs, init, (root,))
+    places = () if modules.is_installed(file.resolve()) else (str(root),)
+    reference = found.model_copy(update={"loader": "import", "module": home, "search_path": places})
     return reference, f"{module}:{entry}", f"{module.rsplit('.', 1)[-1]}-{entry}"
+
+
+def _not_found(target: str) -> str:
+    if target.endswith(".py"):
+        return f"file {target[:200]} does not exist"
+    if _is_folder(target):
+        return f"{target} is a folder; give one of its files"
+    return (
+        f"{target[:200]} is neither a file nor PACKAGE.MODULE:NAME; give a KernelBench-style file, FILE.py:NAME, "
+        "or PACKAGE.MODULE:NAME"
+    )
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"{path} is not a text file: {error}") from error
     except OSError as error:
@@ -108,7 +111,14 @@ def _read(path: Path) -> str:
 def _is_file(target: str) -> bool:
     try:
         return Path(target).is_file()
-    except OSError:
+    except (OSError, ValueError):  # a name too long, or with a null byte
+        return False
+
+
+def _is_folder(target: str) -> bool:
+    try:
+        return Path(target).is_dir()
+    except (OSError, ValueError):
         return False
 
 
@@ -117,4 +127,4 @@ def _expression(value: object) -> str:
         return ""
     if not isinstance(value, str):
         raise TaskError("for a file or module, inputs and init are Python expressions given as text")
-    return value
+    return value.strip()

@@ -5,12 +5,14 @@ The region keeps the axes that the template walks apart: those get the role `red
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelskill.errors import ProgramError
 from kernelskill.program.assemble import Assembly
 from kernelskill.program.fusion import place
 from kernelskill.program.lowering import is_pointwise
 from kernelskill.program.nests import Lines, Nest
-from kernelskill.program.region import Axis, Operand, Region
+from kernelskill.program.region import Axis, Operand, Region, Stage
 from kernelskill.program.schedule import Schedule
 from kernelskill.program.values import Builder, Space
 from kernelskill.records import Graph, Ref, TensorSpec
@@ -225,7 +227,7 @@ class Pointwise(Nest):
     def _load(self, operand: Operand, pointer: str, step: int) -> str:
         return "value" if operand.name == self.value else super()._load(operand, pointer, step)
 
-    def _vector_ops(self, stage, pointers, axis):  # type: ignore[no-untyped-def]
+    def _vector_ops(self, stage: Stage, pointers: dict[str, str], axis: int) -> None:
         super()._vector_ops(stage, {**pointers, self.value: "value"}, axis)
 
     def operands(self) -> tuple[tuple[str, str], ...]:

@@ -64,7 +64,7 @@ def _site(editor: Editor, node: Node) -> ScanSite | None:
 
 
 def _with(site: ScanSite, **changes: object) -> ScanSite:
-    return ScanSite(**{**site.__dict__, **changes})  # type: ignore[arg-type]
+    return ScanSite(**{**site.__dict__, **changes})
 
 
 def _only_user(editor: Editor, value: Ref) -> Node | None:

@@ -14,7 +14,7 @@ def propose(program: Program, facts: Facts) -> list[Edit]:
     """One edit with all exact identities; its space allows those that round differently too."""
     edits = []
     for level in ("rounding", "exact"):
-        _, changes = simplify(program.graph, level)  # type: ignore[arg-type]
+        _, changes = simplify(program.graph, level)
         if changes:
             sites = ",".join(dict.fromkeys(change.node for change in changes))
             rules = ", ".join(dict.fromkeys(change.rule for change in changes))
