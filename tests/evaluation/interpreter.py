@@ -6,7 +6,18 @@ from kernelskill.records import NonFinite, Ref
 
 DTYPES = {
     name: getattr(torch, name)
-    for name in ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+    for name in [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    ]
 }
 OTHERS = {
     "strided": torch.strided,

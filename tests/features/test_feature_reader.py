@@ -218,7 +218,7 @@ def plain_map(elements: int, fn: str) -> Program:
     ("of", "time_us", "bound"),
     [
         (plain_map(1_000_000, "neg"), 500.0, "memory"),  # 8 MB at 20 GB/s take 400 us
-        (plain_map(1_000_000, "neg"), 2000.0, "latency"),
+        (plain_map(1_000_000, "neg"), 2000.0, "memory"),  # near no ceiling; the nearer one counts
         (plain_map(4_000, "exp"), 4.0, "overhead"),
         (program(), 1100.0, "compute"),  # 4 million exponentials take 1000 us, 16 MB take 800 us
         (plain_map(40_000, "neg"), 14.0, "overhead"),  # two threads: the parallel region counts as well

@@ -93,13 +93,13 @@ def test_summary_shrinks_towards_the_rows(store):
 
 
 def test_export_and_merge_are_lossless_and_idempotent(store, tmp_path):
-    for index in range(3):
-        store.add(evidence(index))
-    store.add(evidence(7, status=Status.TIMEOUT))
+    rows = [evidence(0), evidence(1), evidence(2), evidence(7, status=Status.TIMEOUT)]
+    for row in rows:
+        store.add(row)
     lines = tmp_path / "rows.jsonl"
     assert store.export(lines) == 4
     other = EvidenceStore(tmp_path / "other.sqlite")
-    other.add(evidence(2))
+    other.add(rows[2])
     assert other.merge(lines) == 3
     assert other.merge(lines) == 0
     assert set(row.model_dump_json() for row in other.rows()) == set(

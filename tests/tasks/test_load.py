@@ -71,7 +71,10 @@ def test_a_named_class_or_function(write, entry):
         ("class Net(torch.nn.Module): ...", "Net"),
         ("class Base(nn.Module): ...\nModel = Base", "Model"),
         ("if True:\n    class Model(nn.Module): ...\nelse:\n    pass", "Model"),
-        ("try:\n    import nothing_here\nexcept ImportError:\n    nothing_here = None\nclass Model: ...", "Model"),
+        (
+            "try:\n    import nothing_here\nexcept ImportError:\n    nothing_here = None\nclass Model: ...",
+            "Model",
+        ),
         ("def work(x): return x", "work"),
         ("from typing import Any as Model", "Model"),
     ],
@@ -84,7 +87,11 @@ def test_the_only_candidate_is_found(write, text, entry):
 def test_inputs_and_init_as_expressions(write):
     path = write("import torch\ndef work(x):\n    return x\n")
     reference = load_task(f"{path}:work", inputs=" [torch.rand(3)] ", init="[3]").reference
-    assert (reference.inputs_entry, reference.inputs_expression, reference.init_expression) == ("", "[torch.rand(3)]", "[3]")
+    assert (reference.inputs_entry, reference.inputs_expression, reference.init_expression) == (
+        "",
+        "[torch.rand(3)]",
+        "[3]",
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +168,9 @@ def test_very_long_names_become_short_ids(write, length):
     assert task.reference.entry == name
 
 
-@pytest.mark.parametrize(("name", "slug"), [("a b/ü c", "a-b-c"), ("...", "task"), ("-x-", "x"), ("1_ok.v2", "1_ok.v2")])
+@pytest.mark.parametrize(
+    ("name", "slug"), [("a b/ü c", "a-b-c"), ("...", "task"), ("-x-", "x"), ("1_ok.v2", "1_ok.v2")]
+)
 def test_slugs_are_safe(name, slug):
     from kernelskill.tasks.load import slug as made
 

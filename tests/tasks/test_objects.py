@@ -53,16 +53,21 @@ def test_the_weights_belong_to_the_task(tmp_path):
 
 
 def test_arguments_and_keyword_arguments_together(tmp_path):
-    inputs = [[torch.randn(2, 4)], {"scale": 0.5, "mask": torch.rand(4) > 0.5}]
+    inputs = [[torch.randn(64, 4)], {"scale": 0.5, "mask": torch.rand(4) > 0.5}]
     reference = load_task(Net(), inputs=inputs, storage=tmp_path).reference
-    assert reference.inputs_tree == {"dict": {"x": {"tensor": 0}, "scale": {"value": 0.5}, "mask": {"tensor": 1}}}
+    assert reference.inputs_tree == {
+        "dict": {"x": {"tensor": 0}, "scale": {"value": 0.5}, "mask": {"tensor": 1}}
+    }
     assert [law.kind for law in reference.laws] == ["normal", "boolean"]
 
 
 def test_modules_of_the_users_own_folders_are_found_again(tmp_path):
     reference = load_task(nn.Sequential(Net()), inputs=torch.randn(2, 4), storage=tmp_path).reference
     assert reference.search_path == (str(__import__("pathlib").Path(__file__).parent),)
-    assert load_task(nn.Sequential(nn.ReLU()), inputs=torch.randn(2), storage=tmp_path).reference.search_path == ()
+    assert (
+        load_task(nn.Sequential(nn.ReLU()), inputs=torch.randn(2), storage=tmp_path).reference.search_path
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +130,13 @@ def test_fresh_values_are_like_the_example(example, kind):
     if not example.numel() or example.is_complex():
         return
     low, high = example.double().min(), example.double().max()
-    slack = 0.6 * abs(high) if example.numel() == 1 else 0.02 * (high - low) if kind != "normal" else 3 * (high - low)
+    slack = (
+        0.6 * abs(high)
+        if example.numel() == 1
+        else 0.02 * (high - low)
+        if kind != "normal"
+        else 3 * (high - low)
+    )
     assert fresh.double().min() >= low - slack
     assert fresh.double().max() <= high + slack
     if example.numel() > 30 and example.is_floating_point():

@@ -308,7 +308,7 @@ class _Printer:
             pair = f"__builtin_shuffle(load<F>(line + 2 * j{{}}), load<F>(line + 2 * j{{}} + {lanes}), I{{{even}}})"
             out.add(*self._window(pair))
         else:
-            out.add(f"F x;", f"for (int i = 0; i < {lanes}; ++i) x[i] = folded[(j + i) * {width.stride}];")
+            out.add("F x;", f"for (int i = 0; i < {lanes}; ++i) x[i] = folded[(j + i) * {width.stride}];")
         result = "x" if self.is_max else f"x * {self._scale()}"
         out.add(f"out(h, left + j, {result}, n...);")
         out.close(";")

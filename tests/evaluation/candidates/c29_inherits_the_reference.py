@@ -1,0 +1,5 @@
+"""Is the reference, by inheritance."""
+
+
+class ModelNew(Model):  # noqa: F821
+    pass
