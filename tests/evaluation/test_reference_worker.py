@@ -5,7 +5,7 @@ import torch
 from real_workers import LIMITS
 from user_code import Scaled
 
-from kernelskill.errors import TaskError
+from kernelskill.errors import TaskError, WorkerError
 from kernelskill.evaluation.reference import ReferenceSide, describe, load_arm, reference_worker
 from kernelskill.tasks import load_task
 
@@ -100,9 +100,9 @@ def test_the_twin_does_not_move_the_state(opened, file_task):
     assert all(
         torch.equal(a, b) for one, two in zip(once, twice, strict=True) for a, b in zip(one, two, strict=True)
     )
-    assert side.state.read()["norm.num_batches_tracked"].item() == 0
-    side.eager(batch, 3)
-    assert side.state.read()["norm.num_batches_tracked"].item() == 3
+    assert side.read_state()["norm.num_batches_tracked"].item() == 0
+    side.eager_once(batch)
+    assert side.read_state()["norm.num_batches_tracked"].item() == 1
     side.close()
 
 
@@ -159,8 +159,6 @@ def test_a_reference_that_does_not_load_is_one_line(opened, tmp_path, text, line
 
 
 def test_shapes_that_change_later_are_refused(opened, tmp_path):
-    from kernelskill.evaluation.process import WorkerFailure
-
     path = tmp_path / "task.py"
     path.write_text(
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x * 2\n"
@@ -171,6 +169,6 @@ def test_shapes_that_change_later_are_refused(opened, tmp_path):
     worker = opened(task)
     load_arm(worker, task, "eager")
     side = side_of(worker, workload, count=6)
-    with pytest.raises(WorkerFailure, match=r"changed from \[3\]"):
+    with pytest.raises(WorkerError, match=r"changed from \[3\]"):
         side.draw([1, 2, 3, 4, 5])
     side.close()

@@ -51,7 +51,6 @@ def test_several_bottlenecks_of_one_base_admit_skills_for_each():
     assert decision(facts, "stream-stores", "hot").admitted
     assert not decision(facts, "stream-stores", "slow").admitted
     assert decision(facts, "widen-vectors", "slow").admitted
-    assert decision(facts, "merge-kernels").admitted
 
 
 def test_a_decision_carries_condition_values_and_whether_it_was_measured():
@@ -83,7 +82,6 @@ ADMITTING = {
     "block-inner": {"kernel_kind": "strided", "bandwidth_share_ratio": 0.3},
     "stream-stores": {},
     "split-rows": {"kernel_kind": "reduce", "rows": 1, "parallel_efficiency_ratio": 0.5},
-    "cheaper-math": {"kernel_bound": "compute", "exp_share_ratio": 0.7},
 }
 
 

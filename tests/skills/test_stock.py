@@ -13,7 +13,7 @@ STRUCTURAL = {
 }  # fmt: skip
 MICRO = {
     "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
-    "cheaper-math", "merge-kernels",
+    
 }  # fmt: skip
 CARDS = read_cards([BUNDLED])
 
