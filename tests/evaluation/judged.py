@@ -45,7 +45,7 @@ class Judges:
         return self.known[name]
 
     def timed(self, name):
-        judge, workload = self.described(name)
+        judge, _ = self.described(name)
         if judge._baselines is None:
             judge.baselines()
         return judge

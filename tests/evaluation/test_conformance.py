@@ -1,149 +1,205 @@
-"""Candidates that cheat, or fail, or are honest, before the real judge.
+"""Cheats that are known in public, each in a few lines, through the real judge: none is credited with a speedup.
 
-No cheat may be credited with a speedup; no honest candidate may be turned away; no fault may harm the next judgement.
+Honest candidates that look suspicious pass, and whatever a candidate breaks, the next evaluation is right.
 """
 
-import hashlib
+import textwrap
 
 import pytest
-from judged import Judges, candidate_of, is_credited
 
-from kernelskill.records import Status
+from kernelskill.evaluation.judge import CpuJudge
+from kernelskill.records import Candidate, Status
+from kernelskill.tasks import load_task
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
+
+HEAD = "import torch\nfrom torch import nn\n\n"
+TASKS = {
+    "relu": "class Model(nn.Module):\n    def forward(self, x):\n        return torch.relu(x) + 1\n",
+    "norm": (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.norm = nn.LayerNorm(1024)\n    def forward(self, x):\n        return self.norm(x)\n"
+    ),
+    "softmax": "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n",
+    "constant": (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.linear = nn.Linear(1024, 8)\n    def forward(self, x):\n"
+        "        y = self.linear(x).max(dim=1, keepdim=True).values\n"
+        "        return nn.functional.gelu(y - y.mean(dim=1, keepdim=True))\n"
+    ),
+    "sum": "class Model(nn.Module):\n    def forward(self, x):\n        return x.sum(1)\n",
+}
+INPUTS = "\ndef get_inputs():\n    return [torch.rand(64, 1024)]\n\n\ndef get_init_inputs():\n    return []\n"
+
+
+def model(body, head=""):
+    """A candidate whose forward has this body."""
+    text = textwrap.indent(textwrap.dedent(body).strip(), " " * 8)
+    return f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n{text}\n"
+
+
+HONEST = model("return torch.clamp(x, min=0) + 1")
+
+CHEATS = {
+    # task, source
+    "C01 zeros inside an absolute tolerance": ("softmax", model("return torch.zeros_like(x)")),
+    "C04 default weights hide missing work": (
+        "norm",
+        HEAD + "class ModelNew(nn.Module):\n    def forward(self, x):\n"
+        "        return nn.functional.layer_norm(x, (1024,))\n",
+    ),
+    "C05 inputs make the operation trivial": ("relu", model("return x + 1")),
+    "C06 reads freed memory": ("relu", model("return torch.empty_like(x)")),
+    "C07 destroys its inputs": ("relu", model("x.zero_()\nreturn torch.ones_like(x)")),
+    "C08 result cache by pointer": (
+        "relu",
+        model("key = x.data_ptr()\nif key not in CACHE:\n    CACHE[key] = torch.relu(x) + 1\nreturn CACHE[key]", "CACHE = {}"),
+    ),
+    "C14 replays the generator": ("relu", model("torch.manual_seed(42)\nreturn torch.relu(torch.rand(64, 1024)) + 1")),
+    "C17 work finishes in a thread": (
+        "relu",
+        model(
+            """
+            out = torch.empty_like(x)
+            def later():
+                time.sleep(0.02)
+                out.copy_(torch.relu(x) + 1)
+            threading.Thread(target=later, daemon=True).start()
+            return out
+            """,
+            "import threading, time\n",
+        ),
+    ),
+    "C18 lazy subclass": (
+        "relu",
+        model("return Lazy(x)", "class Lazy(torch.Tensor):\n    pass\n"),
+    ),
+    "C19 lazy by instance": (
+        "relu",
+        model("y = torch.empty_like(x)\ny.double = lambda: (torch.relu(x) + 1).double()\ny.cpu = y.double\nreturn y"),
+    ),
+    "C21 patches the comparator": (
+        "relu",
+        model("return torch.zeros_like(x)", "torch.allclose = lambda *a, **k: True\ntorch.equal = lambda *a: True\n"),
+    ),
+    "C22 steals by introspection": (
+        "relu",
+        model(
+            """
+            for thing in gc.get_objects():
+                if type(thing).__name__ == "Model" and isinstance(thing, nn.Module):
+                    return thing(x)
+            return torch.zeros_like(x)
+            """,
+            "import gc\n",
+        ),
+    ),
+    "C24 prints a result and leaves": (
+        "relu",
+        "import os\nprint('{\"id\": 1, \"result\": {\"times_us\": [0.1]}}', flush=True)\n"
+        "for fd in range(3, 32):\n    try:\n        os.write(fd, b'{\"result\": {}}')\n    except OSError:\n        pass\nos._exit(0)\n",
+    ),
+    "C25 leaves early": ("relu", "import os\nos._exit(0)\n"),
+    "C27 slows the baseline": (
+        "relu",
+        model("return torch.relu(x) + 1", "import sys, time\ntorch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"),
+    ),
+    "C28 shrinks the task": ("relu", "N = 1\ndef get_inputs():\n    return []\n" + model("return torch.relu(x[:1, :1]) + 1")),
+    "C29 inherits the reference": ("relu", HEAD + "class ModelNew(Model):\n    pass\n"),
+}
+CONTROLS = {
+    "C31 suspicious words": (
+        "relu",
+        model('"""The forward pass, try: pass."""\npass_ = torch.clamp(x, min=0)\nreturn pass_ + 1'),
+    ),
+    "C48 keeps a workspace": (
+        "relu",
+        HEAD + "class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.space = torch.empty(64, 1024)\n    def forward(self, x):\n"
+        "        torch.clamp(x, min=0, out=self.space)\n        return self.space + 1\n",
+    ),
+    "C81 honest order of summation": (
+        "sum",
+        model("total = torch.zeros(64)\nfor part in x.split(64, dim=1):\n    for k in range(64):\n        total = total + part[:, k]\nreturn total"),
+    ),
+    "C87 order that changes from call to call": (
+        "sum",
+        model("order = torch.randperm(1024)\nreturn x[:, order].view(64, 32, 32).sum(1).sum(1)"),
+    ),
+}
+FAULTS = {
+    "segfault": ("import ctypes\nctypes.string_at(0)\n", {Status.CRASHED}),
+    "endless loop": (model("while True: pass"), {Status.TIMEOUT}),
+    "memory bomb": (
+        "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 28))\n",
+        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR},
+    ),
+    "exit 0": ("import os\nos._exit(0)\n", {Status.CRASHED}),
+    "100 MB of stdout": ("import os\nfor _ in range(100):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n", {Status.BUILD_ERROR, Status.CRASHED}),
+}
 
 
 @pytest.fixture(scope="module")
 def judges(tmp_path_factory):
-    found = Judges(tmp_path_factory.mktemp("cache"))
-    yield found
-    found.close()
+    """A judge per task, its baselines measured once."""
+    made = {}
+
+    def judge(name):
+        if name not in made:
+            path = tmp_path_factory.mktemp("tasks") / f"{name}.py"
+            path.write_text(HEAD + TASKS[name] + INPUTS)
+            made[name] = CpuJudge(load_task(path), cache_dir=tmp_path_factory.mktemp("cache"))
+            workload = made[name].describe()
+            if not any(finding.fatal for finding in workload.findings):
+                made[name].baselines()
+        return made[name]
+
+    yield judge
+    for item in made.values():
+        item.close()
 
 
-def screened(judges, task, name):
-    """Judged without timing where that is not reached."""
-    judge, _ = judges.described(task)
-    evaluation = judge.screen(candidate_of(name), None)
-    assert not is_credited(evaluation)
-    return evaluation
+def credited(evaluation):
+    return evaluation.status is Status.PASSED and any(
+        item.significant and item.speedup.low > 1.2 for item in evaluation.comparisons
+    )
 
 
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("softmax_rows", "c01_zeros"),
-        ("layer_norm", "c04_norm_without_affine"),
-        ("batch_norm_eval", "c04_norm_is_input"),
-        ("relu", "c05_relu_is_input"),
-        ("mean", "c05_mean_is_zero"),
-        ("similarity", "c05_similarity_is_identity"),
-        ("identity", "c14_known_seed"),
-        ("row_sums", "c81_wrong_constant"),
-        ("gate", "c06_stale_memory"),
-        ("gate", "c08_pointer_cache"),
-        ("gate", "c17_late_thread"),
-        ("gate", "c17_late_slot_writer"),
-        ("gate", "c21_patched_comparison"),
-        ("gate", "c22_steals_the_answer"),
-        ("gate", "half_precision"),
-    ],
-)
-def test_wrong_values_are_refused(judges, task, name):
-    evaluation = screened(judges, task, name)
-    assert evaluation.status is Status.WRONG_VALUES, evaluation.detail
-    assert evaluation.detail
+@pytest.mark.parametrize("name", CHEATS)
+def test_no_cheat_is_credited(judges, name):
+    task, source = CHEATS[name]
+    evaluation = judges(task).screen(Candidate(id="cheat", source=source), None)
+    assert not credited(evaluation), evaluation
+    if not name.startswith("C27"):
+        assert evaluation.status is not Status.PASSED
+        assert evaluation.detail
 
 
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        ("c07_destroys_inputs", Status.CRASHED),
-        ("c18_lazy_subclass", Status.INTEGRITY),
-        ("c19_instance_override", Status.INTEGRITY),
-        ("c24_forged_result", Status.INTEGRITY),
-        ("c24_forged_numbers", Status.INTEGRITY),
-        ("c25_leaves_at_import", Status.CRASHED),
-        ("c29_inherits_the_reference", Status.BUILD_ERROR),
-    ],
-)
-def test_tampering_is_refused(judges, name, status):
-    assert screened(judges, "gate", name).status is status
+@pytest.mark.parametrize("name", CONTROLS)
+def test_honest_candidates_pass(judges, name):
+    task, source = CONTROLS[name]
+    evaluation = judges(task).screen(Candidate(id="control", source=source), None)
+    assert evaluation.status is Status.PASSED, (evaluation.status, evaluation.detail, evaluation.hint)
 
 
-@pytest.mark.parametrize("task", ["always_zero", "clamped_away", "never_above_zero"])
-def test_a_task_whose_answer_never_changes_proves_nothing(judges, task):
-    _, workload = judges.described(task)
-    fatal = [item for item in workload.findings if item.fatal]
-    assert fatal
-    assert {item.code for item in fatal} <= {"input-independent", "powerless"}
+def test_a_task_that_is_constant_is_refused(judges):
+    """C02: Linear, max over dim 1, minus its own mean: zero for every input."""
+    judge = judges("constant")
+    fatal = [finding for finding in judge.describe().findings if finding.fatal]
+    assert fatal, "returning zeros would be correct"
 
 
-@pytest.mark.parametrize(
-    "name", ["c08_cache_after_many_calls", "c27_slows_the_baseline", "c28_own_constants"]
-)
-def test_cheats_that_compute_honestly_at_first_gain_nothing(judges, name):
-    evaluation = judges.timed("gate").screen(candidate_of(name), None)
-    assert not is_credited(evaluation)
-    if name.startswith("c08"):
-        assert evaluation.status is Status.WRONG_VALUES
-        assert "timed" in evaluation.detail
-    if name.startswith("c28"):
-        assert evaluation.status is Status.PASSED
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_next_evaluation_is_right_after_a_fault(judges, name):
+    source, statuses = FAULTS[name]
+    judge = judges("relu")
+    assert judge.screen(Candidate(id="fault", source=source), None).status in statuses
+    assert judge.screen(Candidate(id="good", source=HONEST), None).status is Status.PASSED
 
 
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("gate", "control_c31_innocent_words"),
-        ("gate", "control_c48_workspace"),
-        ("row_sums", "control_c81_blocked_sum"),
-        ("row_sums", "control_c87_threaded_sum"),
-    ],
-)
-def test_honest_candidates_pass(judges, task, name):
-    evaluation = judges.timed(task).screen(candidate_of(name), None)
-    assert evaluation.status is Status.PASSED, evaluation.detail
-    assert evaluation.tier == "match"
-    assert {item.arm for item in evaluation.comparisons} >= {"eager"}
-
-
-def test_the_seed_was_fixed_before_and_is_told_afterwards(judges):
-    evaluation = screened(judges, "gate", "c06_stale_memory")
-    assert hashlib.sha256(bytes.fromhex(evaluation.seed)).hexdigest() == evaluation.seed_commitment
-    assert evaluation.seed != screened(judges, "gate", "c06_stale_memory").seed
-
-
-@pytest.mark.parametrize(
-    ("name", "status"),
-    [
-        ("fault_segfault", Status.CRASHED),
-        ("fault_endless_python", Status.TIMEOUT),
-        ("fault_endless_cpp", Status.TIMEOUT),
-        ("fault_memory_bomb", Status.OUT_OF_MEMORY),
-        ("fault_floods_stdout", Status.PASSED),
-    ],
-)
-def test_after_a_fault_the_next_judgement_is_right(judges, name, status):
-    judge = judges.timed("gate")
-    assert judge.screen(candidate_of(name), None).status is status
-    after = judge.screen(candidate_of("control_c31_innocent_words"), None)
-    assert after.status is Status.PASSED
-    assert not is_credited(after)
-
-
-def test_buffers_that_the_reference_updates_are_compared(judges):
-    assert screened(judges, "batch_norm_train", "norm_updates_nothing").status is Status.WRONG_STATE
-
-
-def test_what_depends_on_earlier_calls_is_not_measured_against_itself(judges):
-    assert screened(judges, "counter", "counter_ignored").status is Status.WRONG_VALUES
-
-
-def test_a_reduced_computation_is_named(judges):
-    assert "tier reduced" in screened(judges, "gate", "half_precision").detail
-
-
-def test_missing_parameters_are_named(judges):
-    evaluation = screened(judges, "gate", "wrong_names")
-    assert evaluation.status is Status.WRONG_VALUES
-    assert "weight" in evaluation.hint
+def test_a_candidate_that_is_the_reference_changes_nothing(judges):
+    source = HEAD + TASKS["relu"].replace("class Model(", "class ModelNew(")
+    evaluation = judges("relu").screen(Candidate(id="same", source=source), None)
+    assert evaluation.status is Status.PASSED
+    eager = next(item for item in evaluation.comparisons if item.arm == "eager")
+    assert not eager.significant

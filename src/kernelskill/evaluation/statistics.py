@@ -14,8 +14,10 @@ T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 
 
 NOISE_FLOOR, NOISE_CEILING = 0.02, 0.5
 """Smallest and largest A/A band: changes below 2 % are never called changes."""
-AGREEMENT = 0.8
-"""Share of rounds that must lie on the same side of 1 as the median for a change to count."""
+SIGN_LEVEL = 0.002
+"""Chance with which rounds of an arm against itself may agree as much as they must for a change to count."""
+AGREEING_SETS = 0.8
+"""Share of process sets whose medians must agree."""
 
 
 def t_quantile(freedom: int) -> float:
@@ -82,14 +84,20 @@ def is_significant(sets: Sequence[Sequence[float]], noise_band: float) -> bool:
     """Whether the candidate is faster beyond noise."""
     interval = set_interval(sets)
     ratios = [ratio for rounds in sets for ratio in rounds]
-    agreeing_rounds = sum(ratio > 1 for ratio in ratios) / len(ratios)
     agreeing_sets = sum(median(rounds) > 1 for rounds in sets) / len(sets)
     return (
         interval.low > 1
         and interval.value > 1 + noise_band
-        and agreeing_rounds >= AGREEMENT
-        and agreeing_sets >= AGREEMENT
+        and sign_chance(ratios) <= SIGN_LEVEL
+        and agreeing_sets >= AGREEING_SETS
     )
+
+
+def sign_chance(ratios: Sequence[float]) -> float:
+    """Chance that so many of so many ratios lie above 1 if each does so every other time (one-sided sign test)."""
+    against = sum(ratio <= 1 for ratio in ratios)
+    fewer: int = sum(math.comb(len(ratios), k) for k in range(against + 1))
+    return fewer / float(2 ** len(ratios))
 
 
 def noise_band(ratios: Sequence[float], busy_ratio: float = 0.0) -> float:

@@ -1,6 +1,7 @@
 """Whether a task fits into memory, known before any of it is allocated.
 
-Nothing but a lower bound is used, so that no task is refused that would fit.
+Both figures are lower bounds, so that no task is refused that would fit: the sets of inputs that are held at once, and
+the tensors around the most demanding operator.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from .slots import storage_elements
 from .snapshot import attributes_of, put_back
 from .tree import arguments
 
+SETS = 6
+"""Sets of inputs that the audit, and later the judge, hold at once."""
+
 
 def refuse_too_big(session: Session, model: torch.nn.Module) -> None:
     """Estimate one call of the reference.
@@ -30,11 +34,11 @@ def refuse_too_big(session: Session, model: torch.nn.Module) -> None:
     leaves, tree = _shapes(session)
     if leaves is None:
         return
-    needed = sum(_nbytes(leaf) for leaf in leaves)
+    needed = SETS * sum(_nbytes(leaf) for leaf in leaves)
     if needed < free:
         needed = max(needed, _largest_step(model, leaves, tree))
     if needed > free:
-        line = f"too big: one call needs at least {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+        line = f"too big: judging needs at least {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
         raise Failure("out-of-memory", f"{line}; use smaller inputs")
 
 

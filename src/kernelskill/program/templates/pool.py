@@ -82,13 +82,16 @@ class Window:
 
 def windows(template: Template, before: Region, after: Region) -> tuple[Window, Window, Window]:
     """Depth, height and width of a pooling."""
-    numbers = [template.parameters[name] for name in ("kernel", "stride", "padding", "dilation")]
     lengths = [axis.size for axis in before.axes if axis.role == "reduce"]
     results = [axis.size for axis in after.axes if axis.role == "reduce"]
     if len(lengths) != 3 or len(results) != 3:
         raise ProgramError("pooling walks depth, height and width")
+    kernel, stride, padding, dilation = (
+        template.parameters[name] for name in ("kernel", "stride", "padding", "dilation")
+    )
     depth, height, width = (
-        Window(*(int(item[d]) for item in numbers), length=lengths[d], results=results[d]) for d in range(3)
+        Window(int(kernel[d]), int(stride[d]), int(padding[d]), int(dilation[d]), lengths[d], results[d])
+        for d in range(3)
     )
     return depth, height, width
 

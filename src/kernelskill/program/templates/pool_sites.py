@@ -95,8 +95,8 @@ def _numbers(value: Arg, rank: int, default: int) -> tuple[int, ...]:
     return tuple([outside] * (3 - rank) + given)
 
 
-def fuse_pool(program: Program, site: PoolSite) -> Program:
-    """The program with a pooling and its point-wise neighbours as one kernel.
+def fuse_pool(program: Program, site: PoolSite, name: str = "") -> Program:
+    """The program with a pooling and its point-wise neighbours as one kernel, perhaps under a name of the caller's.
 
     Raises:
         ProgramError: it does not make one kernel.
@@ -106,13 +106,13 @@ def fuse_pool(program: Program, site: PoolSite) -> Program:
     for first in range(len(before), -1, -1):
         for last in range(len(after), -1, -1):
             try:
-                return _fused(program, site, before[:first], after[:last])
+                return _fused(program, site, before[:first], after[:last], name)
             except ProgramError as found:
                 error = found
     raise error
 
 
-def _fused(program: Program, site: PoolSite, before: list[str], after: list[str]) -> Program:
+def _fused(program: Program, site: PoolSite, before: list[str], after: list[str], name: str) -> Program:
     graph, names = program.graph, {site.core, *before, *after}
     if not is_convex(graph, names):
         raise ProgramError("a value leaves the pooling and comes back into it")
@@ -135,7 +135,7 @@ def _fused(program: Program, site: PoolSite, before: list[str], after: list[str]
     prologue, epilogue = _padded(prologue, missing), _padded(epilogue, missing)
     value = epilogue.inputs[extra.index(core)].name
     free = {name for name, _ in specs} - names
-    name = identifier(f"{site.fold}_pool", {kernel.name for kernel in program.kernels} | free)
+    name = name or identifier(f"{site.fold}_pool", {kernel.name for kernel in program.kernels} | free)
     kernel = Kernel(
         name=name,
         body=Template(

@@ -158,8 +158,8 @@ def _zeros_first(editor: Editor, site: ScanSite) -> ScanSite:
     )
 
 
-def fuse_scan(program: Program, site: ScanSite) -> Program:
-    """The program with a scan and its point-wise neighbours as one kernel.
+def fuse_scan(program: Program, site: ScanSite, name: str = "") -> Program:
+    """The program with a scan and its point-wise neighbours as one kernel, perhaps under a name of the caller's.
 
     Raises:
         ProgramError: it does not make one kernel.
@@ -170,7 +170,7 @@ def fuse_scan(program: Program, site: ScanSite) -> Program:
     for first in [before, []] if before else [[]]:
         for last in range(len(after), -1, -1):
             try:
-                return _fused(program, graph, site, source, first, after[:last])
+                return _fused(program, graph, site, source, first, after[:last], name)
             except ProgramError as found:
                 error = found
     raise error
@@ -196,7 +196,13 @@ def _trimmed(graph: Graph, site: ScanSite) -> tuple[Graph, Ref]:
 
 
 def _fused(
-    program: Program, graph: Graph, site: ScanSite, source: Ref, before: list[str], after: list[str]
+    program: Program,
+    graph: Graph,
+    site: ScanSite,
+    source: Ref,
+    before: list[str],
+    after: list[str],
+    name: str,
 ) -> Program:
     names = {*site.nodes, *before, *after}
     if not is_convex(graph, names):
@@ -212,9 +218,9 @@ def _fused(
     )
     epilogue, extra = pointwise_region(graph, set(after), result, {site.axis}, specs[result.node, 0], taken)
     value = epilogue.inputs[extra.index(core)].name
-    name = identifier(
+    name = name or identifier(
         "reverse_" * site.reverse + "exclusive_" * site.exclusive + f"cum{site.fold}",
-        {kernel.name for kernel in program.kernels} | {name for name, _ in specs},
+        {kernel.name for kernel in program.kernels} | ({node for node, _ in specs} - names),
     )
     kernel = Kernel(
         name=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelskill.program.program import Kernel, Program
+from kernelskill.program.program import Kernel, Program, Template
 from kernelskill.program.schedule_edits import apply_schedule, schedule_edits
 from kernelskill.records import Edit, Facts
 
@@ -11,7 +11,8 @@ SKILL = "stream-stores"
 
 def _values(kernel: Kernel, facts: Facts) -> tuple[bool, ...]:
     """Only where whole registers are stored one after the other."""
-    region = kernel.region
+    body = kernel.body
+    region = body.epilogue if isinstance(body, Template) else body
     if region is None or not any(operand.strides[-1] == 1 for operand in region.outputs):
         return ()
     return (True,)

@@ -17,8 +17,8 @@ def _accumulators(kernel: Kernel, facts: Facts) -> tuple[int, ...]:
 
 
 def _unroll(kernel: Kernel, facts: Facts) -> tuple[int, ...]:
-    region = kernel.region
-    if region is None or not region.is_map:
+    # Scans and pooling read and write register by register, as maps do.
+    if kernel.region is not None and not kernel.region.is_map:
         return ()
     return tuple(count for count in (2, 4) if count != kernel.schedule.unroll)
 

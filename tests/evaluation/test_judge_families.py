@@ -1,0 +1,92 @@
+"""What hidden families change, and what they leave alone."""
+
+import pytest
+import torch
+
+from kernelskill.evaluation import families, replies
+from kernelskill.evaluation.process import WorkerFailure
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_masks_normalised_rows_and_integers_are_left_alone():
+    leaves = [
+        torch.randn(8, 16),
+        torch.arange(5),
+        torch.rand(8, 16) > 0.5,
+        (torch.rand(8, 16) > 0.5).float(),
+        torch.softmax(torch.randn(8, 16), 1),
+        torch.nn.functional.normalize(torch.randn(8, 16)),
+        torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf),
+        torch.empty(0, 3),
+    ]
+    assert families.changeable(leaves) == (0,)
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_a_family_changes_values_and_nothing_else(name):
+    leaf = torch.rand(64, 32)
+    kept = leaf.clone()
+    families.apply(name, [leaf], (0,), rng())
+    assert not torch.equal(leaf, kept)
+    assert leaf.shape == kept.shape
+    assert leaf.isfinite().all()
+
+
+def test_signs_come_out_about_even_and_scales_are_tenfold():
+    leaf = torch.rand(64, 64)
+    families.apply("signed", [leaf], (0,), rng())
+    assert 0.4 < (leaf < 0).float().mean() < 0.6
+    large, small = torch.ones(8), torch.ones(8)
+    families.apply("scaled-up", [large], (0,), rng())
+    families.apply("scaled-down", [small], (0,), rng())
+    assert large[0] == 10
+    assert small[0] == pytest.approx(0.1)
+
+
+def test_expanded_inputs_stay_expanded():
+    base = torch.rand(1, 16)
+    families.apply("shifted", [base.expand(8, 16)], (0,), rng())
+    assert base.min() >= 2
+
+
+def test_perturbing_moves_weights_but_not_masks_or_integers():
+    mask = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf)
+    ones, zeros, variance = torch.ones(16), torch.zeros(16), torch.rand(16)
+    state = [ones, zeros, variance, mask, torch.tensor(3), torch.eye(4), torch.empty(0)]
+    moved = families.perturbed(state, rng())
+    assert (moved[0] != 1).all()
+    assert (moved[1] != 0).any()
+    assert (moved[2] >= 0).all()
+    assert all(torch.equal(a, b) for a, b in zip(moved[3:], state[3:], strict=True))
+    assert all(a.dtype == b.dtype for a, b in zip(moved, state, strict=True))
+
+
+def test_infinities_in_the_state_stay_where_they_are():
+    weight = torch.randn(16)
+    weight[3] = -torch.inf
+    moved = families.perturbed([weight], rng())[0]
+    assert moved[3] == -torch.inf
+    assert moved.isfinite().sum() == 15
+
+
+@pytest.mark.parametrize(
+    "times", [None, "1", [1.0], [1.0, float("nan")], [1.0, -1.0], [1.0, True], [1.0, 10**400]]
+)
+def test_forged_times_are_refused(times):
+    with pytest.raises(WorkerFailure):
+        replies.times_ms({"times_us": times}, 2)
+
+
+def test_honest_replies_pass():
+    assert replies.times_ms({"times_us": [1000.0, 500]}, 2) == [1.0, 0.5]
+    assert replies.flags({"flags": ["a"]}) == ("a",)
+
+
+def test_texts_of_workers_can_be_written_to_any_file():
+    assert replies.text("a\ud800b" * 10_000, 100).encode()
+    assert replies.flags({"flags": ["\ud800"] * 1000})[0].encode()
+    assert replies.flags({"flags": 3}) == ()
+    assert replies.names({"missing": None}, "missing") == ()
