@@ -53,9 +53,15 @@ CHEATS = {
     "C07 destroys its inputs": ("relu", model("x.zero_()\nreturn torch.ones_like(x)")),
     "C08 result cache by pointer": (
         "relu",
-        model("key = x.data_ptr()\nif key not in CACHE:\n    CACHE[key] = torch.relu(x) + 1\nreturn CACHE[key]", "CACHE = {}"),
+        model(
+            "key = x.data_ptr()\nif key not in CACHE:\n    CACHE[key] = torch.relu(x) + 1\nreturn CACHE[key]",
+            "CACHE = {}",
+        ),
     ),
-    "C14 replays the generator": ("relu", model("torch.manual_seed(42)\nreturn torch.relu(torch.rand(64, 1024)) + 1")),
+    "C14 replays the generator": (
+        "relu",
+        model("torch.manual_seed(42)\nreturn torch.relu(torch.rand(64, 1024)) + 1"),
+    ),
     "C17 work finishes in a thread": (
         "relu",
         model(
@@ -76,11 +82,16 @@ CHEATS = {
     ),
     "C19 lazy by instance": (
         "relu",
-        model("y = torch.empty_like(x)\ny.double = lambda: (torch.relu(x) + 1).double()\ny.cpu = y.double\nreturn y"),
+        model(
+            "y = torch.empty_like(x)\ny.double = lambda: (torch.relu(x) + 1).double()\ny.cpu = y.double\nreturn y"
+        ),
     ),
     "C21 patches the comparator": (
         "relu",
-        model("return torch.zeros_like(x)", "torch.allclose = lambda *a, **k: True\ntorch.equal = lambda *a: True\n"),
+        model(
+            "return torch.zeros_like(x)",
+            "torch.allclose = lambda *a, **k: True\ntorch.equal = lambda *a: True\n",
+        ),
     ),
     "C22 steals by introspection": (
         "relu",
@@ -96,15 +107,21 @@ CHEATS = {
     ),
     "C24 prints a result and leaves": (
         "relu",
-        "import os\nprint('{\"id\": 1, \"result\": {\"times_us\": [0.1]}}', flush=True)\n"
+        'import os\nprint(\'{"id": 1, "result": {"times_us": [0.1]}}\', flush=True)\n'
         "for fd in range(3, 32):\n    try:\n        os.write(fd, b'{\"result\": {}}')\n    except OSError:\n        pass\nos._exit(0)\n",
     ),
     "C25 leaves early": ("relu", "import os\nos._exit(0)\n"),
     "C27 slows the baseline": (
         "relu",
-        model("return torch.relu(x) + 1", "import sys, time\ntorch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"),
+        model(
+            "return torch.relu(x) + 1",
+            "import sys, time\ntorch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n",
+        ),
     ),
-    "C28 shrinks the task": ("relu", "N = 1\ndef get_inputs():\n    return []\n" + model("return torch.relu(x[:1, :1]) + 1")),
+    "C28 shrinks the task": (
+        "relu",
+        "N = 1\ndef get_inputs():\n    return []\n" + model("return torch.relu(x[:1, :1]) + 1"),
+    ),
     "C29 inherits the reference": ("relu", HEAD + "class ModelNew(Model):\n    pass\n"),
 }
 CONTROLS = {
@@ -120,7 +137,9 @@ CONTROLS = {
     ),
     "C81 honest order of summation": (
         "sum",
-        model("total = torch.zeros(64)\nfor part in x.split(64, dim=1):\n    for k in range(64):\n        total = total + part[:, k]\nreturn total"),
+        model(
+            "total = torch.zeros(64)\nfor part in x.split(64, dim=1):\n    for k in range(64):\n        total = total + part[:, k]\nreturn total"
+        ),
     ),
     "C87 order that changes from call to call": (
         "sum",
@@ -135,7 +154,10 @@ FAULTS = {
         {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR},
     ),
     "exit 0": ("import os\nos._exit(0)\n", {Status.CRASHED}),
-    "100 MB of stdout": ("import os\nfor _ in range(100):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n", {Status.BUILD_ERROR, Status.CRASHED}),
+    "100 MB of stdout": (
+        "import os\nfor _ in range(100):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n",
+        {Status.BUILD_ERROR, Status.CRASHED},
+    ),
 }
 
 

@@ -32,7 +32,10 @@ def cases(kind: str, table: dict[str, tuple[Any, ...]]) -> list[Case]:
     """Name -> (function, inputs...); the widths of registers take turns."""
     return [
         TemplateCase(
-            f"{kind}_{name}", Computes(function), list(inputs), schedule={"vector_bits": WIDTHS[turn % 3]}
+            f"{kind}_{name}",
+            Computes(function),
+            [tensor.clone() for tensor in inputs],
+            schedule={"vector_bits": WIDTHS[turn % 3]},
         )
         for turn, (name, (function, *inputs)) in enumerate(table.items())
     ]

@@ -111,15 +111,22 @@ class Trial:
         initial = self.reference.initial
         for family in ("task", *FAMILIES):
             if family == "task" or self.reference.places(family):
-                self._family(seat, family, initial)
+                self.family(seat, family, initial)
         if initial:
             rng = torch.Generator().manual_seed(self.secret.next() >> 2)
             values = dict(zip(initial, perturbed(list(initial.values()), rng), strict=True))
-            self._family(seat, PERTURBED, values)
+            self.family(seat, PERTURBED, values)
         seat.give_state(initial)
         self.reference.give_state(initial)
 
-    def _family(self, seat: Seat, family: str, values: dict[str, torch.Tensor]) -> None:
+    def family(self, seat: Seat, family: str, values: dict[str, torch.Tensor]) -> None:
+        """Compare on fresh inputs of one family, with these parameters and buffers.
+
+        Raises:
+            Wrong: a gate failed.
+            WorkerFailure: the candidate failed.
+            StockFailure: the reference failed.
+        """
         seat.give_state(values)
         self.reference.give_state(values)
         pools = [Pool() for _ in self.workload.outputs]

@@ -178,6 +178,9 @@ def _reference(task: Task, workload: Workload) -> ReferenceText | None:
     source = task.reference.source or workload.class_source
     if not source or not task.reference.entry:
         return None
+    if task.reference.loader == "pickle" and task.reference.kind == "module":
+        # A ready object: its constructor's arguments are not known, its state is.
+        return None
     try:
         return cut(source, task.reference.entry)
     except (ProgramError, SyntaxError):

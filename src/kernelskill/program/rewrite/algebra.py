@@ -182,3 +182,21 @@ def exp_of_log_softmax(editor: Editor, node: Node) -> Node | None:
     if editor.uses(inner.name) != 1 or inner.outputs[0] != node.outputs[0]:
         return None
     return _call(node, "aten._softmax.default", *inner.args)
+
+
+_GLOBAL_MEANS = frozenset({"_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+                           "adaptive_avg_pool3d"})  # fmt: skip
+_GLOBAL_MAXIMA = frozenset({"adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"})
+
+
+def global_pool(editor: Editor, node: Node) -> Node | None:
+    """Adaptive pooling to one element per plane -> a mean or maximum over the plane, which row kernels know."""
+    name, size = function(node), node.args[1] if len(node.args) > 1 else None
+    spec = node.outputs[0]
+    if name not in _GLOBAL_MEANS | _GLOBAL_MAXIMA or spec is None or not isinstance(size, tuple):
+        return None
+    if any(item != 1 for item in size) or (len(node.outputs) > 1 and editor.uses_of(node.name, 1)):
+        return None
+    axes: Arg = tuple(range(-len(size), 0))
+    op = "aten.mean.dim" if name in _GLOBAL_MEANS else "aten.amax.default"
+    return _call(node, op, node.args[0], axes, True).model_copy(update={"outputs": (spec,)})

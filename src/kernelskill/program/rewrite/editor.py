@@ -68,6 +68,11 @@ class Editor:
         """How often a value is used, the graph's results included."""
         return self.counts.get(name, 0)
 
+    def uses_of(self, name: str, output: int) -> int:
+        """How often one result of a node is used."""
+        refs = [ref for node in self.nodes.values() for ref in node.refs()] + self.results()
+        return refs.count(Ref(node=name, output=output))
+
     def producer(self, value: Arg) -> Node | None:
         """The node behind a value; None for inputs, state and second results."""
         return self.nodes.get(value.node) if isinstance(value, Ref) and value.output == 0 else None

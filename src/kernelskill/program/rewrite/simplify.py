@@ -33,6 +33,7 @@ _ROUNDING: tuple[Rule, ...] = (
     algebra.merged_shifts,
     algebra.scaled_residual,
     algebra.exp_of_log_softmax,
+    algebra.global_pool,
 )
 
 
@@ -85,7 +86,7 @@ def _rewrite_node(editor: Editor, name: str, rules: tuple[Rule, ...]) -> Change 
         if (
             isinstance(found, Ref)
             and found.node != name
-            and _first_only(editor, name)
+            and _first_only(editor, node)
             and editor.may_replace(node, found)
         ):
             editor.replace(node, found)
@@ -93,11 +94,9 @@ def _rewrite_node(editor: Editor, name: str, rules: tuple[Rule, ...]) -> Change 
     return None
 
 
-def _first_only(editor: Editor, name: str) -> bool:
+def _first_only(editor: Editor, node: Node) -> bool:
     """Whether only the first result of a node is used (the indices of max are not)."""
-    refs = [ref for node in editor.nodes.values() for ref in node.refs() if ref.node == name]
-    refs += [ref for ref in editor.results() if ref.node == name]
-    return all(ref.output == 0 for ref in refs)
+    return editor.uses(node.name) == editor.uses_of(node.name, 0)
 
 
 def _merge_twins(editor: Editor) -> list[Change]:

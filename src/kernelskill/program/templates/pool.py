@@ -214,7 +214,8 @@ class _Printer:
     def _tiles(self) -> None:
         out, width = self.out, self.width
         if self.tiles == 1:
-            out.add(f"constexpr long left = 0, first = {-width.padding}, begin = 0, end = {self._reach()};")
+            bounds = f", begin = 0, end = {self._reach()}" if self._reach() >= self.lanes else ", begin = 0"
+            out.add(f"constexpr long left = 0, first = {-width.padding}{bounds};")
         else:
             out.open(f"for (long tile = 0; tile < {self.tiles}; ++tile)")
             out.add(
