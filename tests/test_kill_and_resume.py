@@ -31,7 +31,11 @@ PATIENCE_S = 240
 
 
 def start(arguments, folder, log):
-    environment = {**os.environ, "XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment = {
+        **os.environ,
+        "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "kernelskill", *arguments],
         cwd=folder,

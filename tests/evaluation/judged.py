@@ -6,7 +6,7 @@ from kernelskill.evaluation.judge import CpuJudge
 from kernelskill.records import Candidate, Reference, Task
 
 HERE = Path(__file__).parent
-PATIENCE_S = 20.0
+PATIENCE_S = 12.0
 
 
 def task_of(name, **changes):

@@ -8,7 +8,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(16, 65536)]
+    return [torch.randn(4, 65536)]
 
 
 def get_init_inputs():

@@ -89,7 +89,7 @@ def division(editor: Editor, node: Node) -> Node | None:
 
 def nested_clamps(editor: Editor, node: Node) -> Node | None:
     """clamp(clamp(x)) -> one clamp; relu, relu6 and hardtanh count as clamps."""
-    outer = clamp_limits(editor, node)
+    outer = clamp_limits(editor, node) if _floating(node) else None
     inner_node = editor.producer(node.args[0]) if node.args else None
     if outer is None or inner_node is None or editor.uses(inner_node.name) != 1:
         return None
@@ -114,7 +114,7 @@ def _clamp(node: Node, x: Arg, low: float, high: float) -> Node:
 
 def one_sided_clamp(editor: Editor, node: Node) -> Node | None:
     """Drop the side of a clamp that its argument never reaches."""
-    limits = clamp_limits(editor, node)
+    limits = clamp_limits(editor, node) if _floating(node) else None
     if limits is None or limits[0] is None or limits[1] is None or limits[0] > limits[1]:
         return None
     low, high = bounds(editor, node.args[0])

@@ -95,6 +95,8 @@ def _merged(producer: Region, consumer: Region, places: list[int]) -> tuple[Regi
     written, stage = producer.outputs[0], producer.stages[0]
     if written.dtype not in {"float32", "bool"}:
         raise ProgramError("the value between the kernels is rounded when it is stored")
+    for place in places:
+        consumer = _split(consumer, consumer.inputs[place], written, producer.axes)
     inputs: list[Operand] = []
     order: list[int] = []
     inlined: dict[str, tuple[tuple[Op, ...], str]] = {}
@@ -136,6 +138,40 @@ def _check_cost(producer: Region, consumer: Region, read: Operand) -> None:
     repeats = any(not step and axis.size > 1 for axis, step in zip(consumer.axes, read.strides, strict=True))
     if repeats:
         raise ProgramError("a value that is read again and again is better stored")
+
+
+def _split(consumer: Region, read: Operand, written: Operand, axes: tuple[Axis, ...]) -> Region:
+    """The consumer with axes parted where they run over several axes of the producer."""
+    edges = sorted({step for step, axis in zip(written.strides, axes, strict=True) if axis.size > 1 and step})
+    place = 0
+    while place < len(consumer.axes):
+        size, step = consumer.axes[place].size, read.strides[place]
+        inner = next((e // step for e in edges if step and e % step == 0 and 1 < e // step < size), 1)
+        if inner == 1 or size % inner:
+            place += 1
+            continue
+        consumer = _parted(consumer, place, size // inner, inner)
+        read = next(item for item in consumer.inputs if item.name == read.name)
+        place += 1
+    return consumer
+
+
+def _parted(region: Region, place: int, outer: int, inner: int) -> Region:
+    axis = region.axes[place]
+    parts = tuple(axis.model_copy(update={"size": size}) for size in (outer, inner))
+
+    def longer(item: Operand) -> Operand:
+        step = item.strides[place]
+        strides = (*item.strides[:place], step * inner, step, *item.strides[place + 1 :])
+        return item.model_copy(update={"strides": strides})
+
+    return region.model_copy(
+        update={
+            "axes": (*region.axes[:place], *parts, *region.axes[place + 1 :]),
+            "inputs": tuple(longer(item) for item in region.inputs),
+            "outputs": tuple(longer(item) for item in region.outputs),
+        }
+    )
 
 
 def _seen_from(

@@ -12,7 +12,7 @@ EVERYTHING: Range = (-math.inf, math.inf)
 _FIXED: dict[str, Range] = {
     "relu": (0.0, math.inf), "exp": (0.0, math.inf), "sqrt": (0.0, math.inf), "rsqrt": (0.0, math.inf),
     "abs": (0.0, math.inf), "sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "hardsigmoid": (0.0, 1.0),
-    "_softmax": (0.0, 1.0), "_log_softmax": (-math.inf, 0.0), "softplus": (0.0, math.inf),
+    "_softmax": (0.0, 1.0), "_log_softmax": (-math.inf, 0.0),
     "erf": (-1.0, 1.0), "sin": (-1.0, 1.0), "cos": (-1.0, 1.0), "relu6": (0.0, 6.0),
 }  # fmt: skip
 _SELECT = frozenset({"amax", "amin", "max", "min", "flip", "clone", "gather", "index_select", "repeat",
@@ -62,7 +62,7 @@ def bounds(editor: Editor, value: Arg, depth: int = _DEPTH) -> Range:
     if name in _FIXED:
         return _FIXED[name]
     if name in _SELECT:
-        return inner
+        return EVERYTHING if node.op in {"aten.max.other", "aten.min.other"} else inner
     if name in _SIGN_ONLY:
         return (0.0, math.inf) if inner[0] >= 0 else EVERYTHING
     if name == "pow" and argument(node, 1, "exponent") in (2, 4):
