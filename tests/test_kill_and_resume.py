@@ -99,7 +99,7 @@ def test_a_run_killed_at_many_moments_ends_as_if_it_had_not_been(tmp_path):
         before = []
         for lines in (1, 2, 3, 5):
             wait_for(
-                lambda count=lines: len(recorded(runs)) >= count or process.poll() is not None,
+                lambda count=lines, run=process: len(recorded(runs)) >= count or run.poll() is not None,
                 f"{lines} recorded steps",
             )
             time.sleep(0.7)

@@ -80,13 +80,16 @@ def deliver(run: Run, source: str, original: object | None) -> nn.Module:
     """
     if run.workload is None:
         raise RunError(f"run {run.id} has not described its task yet")
-    names = _load(source, run)
-    if not isinstance(original, nn.Module):
-        original = _build(names, run)
-    if run.result is None or not run.result.winner_id:
+    won = run.result is not None and bool(run.result.winner_id)
+    if isinstance(original, nn.Module) and not won:
         if run.result is not None and run.result.winner_arm == "compile":
             original.compile()
         return original
+    names = _load(source, run)
+    if not isinstance(original, nn.Module):
+        original = _build(names, run)
+        if not won:
+            return original
     winner_class = names["ModelNew"]
     winner = winner_class.__new__(winner_class)
     nn.Module.__init__(winner)

@@ -151,6 +151,9 @@ def best_source(run: Run) -> str:
     reference = run.task.reference
     source = reference.source or (run.workload.class_source if run.workload else "")
     entry = reference.entry or "Model"
+    if not source:
+        recipe = " under torch.compile" if run.result.winner_arm == "compile" else " as it is"
+        return f"# Best stock is the answer: {run.task.origin}{recipe}.\n"
     if run.result.winner_arm == "compile" and reference.kind == "module":
         ending = (
             f"class ModelNew({entry}):\n"

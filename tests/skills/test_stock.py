@@ -13,7 +13,6 @@ STRUCTURAL = {
 }  # fmt: skip
 MICRO = {
     "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
-    
 }  # fmt: skip
 CARDS = read_cards([BUNDLED])
 

@@ -150,10 +150,18 @@ def _split(consumer: Region, read: Operand, written: Operand, axes: tuple[Axis, 
         if inner == 1 or size % inner:
             place += 1
             continue
+        if consumer.axes[place].role == "reduce" and _needs_one_axis(consumer):
+            raise ProgramError("positions and one-pass softmaxes need their row in one piece")
         consumer = _parted(consumer, place, size // inner, inner)
         read = next(item for item in consumer.inputs if item.name == read.name)
         place += 1
     return consumer
+
+
+def _needs_one_axis(region: Region) -> bool:
+    folds = {item.fold for stage in region.stages for item in stage.reductions}
+    positions = any(op.fn == "index" for stage in region.stages for op in stage.ops)
+    return positions or bool(folds & {"softmax", "argmax", "argmin"})
 
 
 def _parted(region: Region, place: int, outer: int, inner: int) -> Region:
