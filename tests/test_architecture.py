@@ -113,7 +113,7 @@ def test_torch_stays_behind_its_fence(code):
 
 @pytest.mark.timing
 def test_import_and_help_are_instant():
-    """At most 0.3 s over bare Python, allowing twice that on a busy machine; the best of five counts."""
+    """No dearer than the light libraries that they stand on; the best of five counts."""
 
     def best(arguments):
         import time
@@ -125,6 +125,6 @@ def test_import_and_help_are_instant():
             times.append(time.perf_counter() - began)
         return min(times)
 
-    bare = best(["-c", "pass"])
-    assert best(["-c", "import kernelskill"]) - bare < 0.6
-    assert best(["-m", "kernelskill", "--help"]) - bare < 0.6
+    light = best(["-c", "import pydantic, typer, rich.console"])
+    assert best(["-c", "import kernelskill"]) < 2 * light
+    assert best(["-m", "kernelskill", "--help"]) < 2 * light
