@@ -183,9 +183,11 @@ def test_a_micro_edit_of_a_missing_kernel_is_refused(skill):
 
 
 def test_scans_are_tuned_like_other_kernels():
-    for skill in ("stream-stores", "widen-vectors", "split-rows", "unroll-accumulate"):
+    for skill in ("stream-stores", "split-rows", "unroll-accumulate"):
         assert proposed(skill, LONG_SCAN), skill
+    assert proposed("widen-vectors", LONG_SCAN) == []
     pool = applied("direct-pooling", POOL)
+    assert pool.kernels[0].schedule.vector_bits == 512
     assert proposed("stream-stores", pool)
     assert proposed("split-rows", pool) == proposed("block-inner", pool) == []
 
