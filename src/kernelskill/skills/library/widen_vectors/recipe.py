@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelskill.program.program import Kernel, Program
+from kernelskill.program.program import Kernel, Program, Template
 from kernelskill.program.schedule_edits import apply_schedule, schedule_edits
 from kernelskill.records import Edit, Facts
 
@@ -10,7 +10,9 @@ SKILL = "widen-vectors"
 
 
 def _values(kernel: Kernel, facts: Facts) -> tuple[int, ...]:
-    """The next width up."""
+    """The next width up; a scan carries doubles from lane to lane, which wider registers only lengthen."""
+    if isinstance(kernel.body, Template) and kernel.body.name == "scan":
+        return ()
     return tuple(bits for bits in (256, 512) if bits > kernel.schedule.vector_bits)
 
 
