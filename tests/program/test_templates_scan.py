@@ -45,7 +45,9 @@ SCANS = {
     "nan": (lambda x: x.cumprod(1), torch.where(draw(20, 40) > 2, torch.nan, draw(20, 40))),
 }  # fmt: skip
 LONG = draw(600_001)
-HUGE = torch.where(torch.rand(64, 40) > 0.3, draw(64, 40) * 1e30, 0.0)
+HUGE = draw(64, 40) * 1e30
+HUGE[torch.arange(64), torch.arange(64) % 9] = 0.0
+"""Each row meets its zero before a product of doubles overflows: from there on inf * 0 depends on the order."""
 
 
 @pytest.fixture(scope="module")
