@@ -219,6 +219,15 @@ def test_at_the_floor_nothing_is_written(tmp_path):
     assert judge.calls == ["describe", "baselines"]
 
 
+def test_without_a_first_version_to_write_there_is_nothing_to_gain(tmp_path):
+    judge = Judge()
+    result, memory = run(tmp_path, judge, Others([], []))
+    assert result.stop is StopReason.NOTHING_TO_GAIN
+    assert "no admitted skill changes this program" in result.stop_detail
+    assert memory.attempts() == ()
+    assert judge.calls == ["describe", "baselines"]
+
+
 def test_a_task_that_proves_nothing_is_not_timed(tmp_path):
     judge = Judge(findings=(Finding(code="stochastic", message="two runs differ", fatal=True),))
     result, _ = run(tmp_path, judge, Others([0.5], []))

@@ -149,11 +149,21 @@ class Loop:
     def _seed(self) -> Stop | None:
         facts = self.parts.features.read_graph(self.workload, self.floor)
         seeds = self.journal.step("seeds", Seeds, lambda: self._plans(facts))
+        if not seeds.plans:
+            return StopReason.NOTHING_TO_GAIN, self._untouched()
         attempts = [self._attempt(0, None, plan, facts) for plan in seeds.plans]
         self.base = self.parts.strategy.best_of(attempts)
         if self.base is None:
             return StopReason.NO_SEED, f"none of {len(attempts)} first versions was verified"
         return None
+
+    def _untouched(self) -> str:
+        left = ", ".join(list(self.floor.per_node)[:4]) or "nothing"
+        share = self.floor.floor_ms / self.baselines.best_ms
+        return (
+            f"no admitted skill changes this program ({left} stays with the library), and best stock "
+            f"({self.baselines.best_arm}) runs at {share:.0%} of the speed that the floor of this machine allows"
+        )
 
     def _plans(self, facts: Facts) -> Seeds:
         return Seeds(

@@ -43,12 +43,15 @@ def test_all_admitted_skills_are_composed_in_their_order():
     assert "online-softmax, fuse-reduction, fuse-elementwise" in first.reason
 
 
-def test_every_plan_gives_another_program_and_the_compiler_comes_last():
+def test_every_plan_gives_another_program():
     library = ToyLibrary(ALL, FUSING)
     work = workload(graph("twice", "conv", "add"))
     plans = seeds(library, work, count=4)
-    assert len(plans) == len(set(programs(library, work, plans))) == 4
-    assert [plan.skill for plan in plans][-1] == "library-compile"
+    assert len(plans) == len(set(programs(library, work, plans))) == 3
+
+
+def test_where_no_skill_has_a_site_there_is_no_plan():
+    assert seeds(ToyLibrary(ALL, FUSING), workload(graph("mm"))) == ()
 
 
 def test_channels_last_is_the_second_guess_where_there_are_convolutions():
@@ -63,17 +66,17 @@ def test_channels_last_is_the_second_guess_where_there_are_convolutions():
 def test_without_convolutions_the_second_guess_leaves_algebra_out():
     plans = seeds(ToyLibrary(ALL, FUSING), workload(graph("twice", "add")))
     assert [edit.skill for edit in plans[1].edits] == ["fuse-elementwise"]
-    assert len(plans) == 3
+    assert len(plans) == 2
 
 
 def test_a_variant_with_the_same_program_is_no_second_plan():
     plans = seeds(ToyLibrary(ALL, FUSING), workload(graph("add", "sum")))
-    assert [plan.skill for plan in plans] == ["fuse-elementwise", "library-compile"]
+    assert [plan.skill for plan in plans] == ["fuse-elementwise"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_no_more_plans_than_asked_for_and_the_best_guess_first(count):
-    plans = seeds(ToyLibrary(ALL, FUSING), workload(graph("twice", "add")), count)
+    plans = seeds(ToyLibrary(ALL, FUSING), workload(graph("twice", "conv", "add")), count)
     assert len(plans) == count
     assert plans[0].edits[0].skill == "simplify-algebra"
 

@@ -129,7 +129,7 @@ def test_the_first_version_leaves_no_operator_outside_kernels():
     program = Program.model_validate(made.program)
     assert all(item.op.startswith("kernel:") for item in program.graph.nodes)
     assert {"online-softmax", "fuse-reduction"} <= set(made.skills)
-    assert plans[-1].skill == "library-compile"
+    assert "library-compile" not in {plan.skill for plan in plans}
     assert len({write(plan).program_hash for plan in plans}) == len(plans)
 
 

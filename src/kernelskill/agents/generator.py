@@ -38,21 +38,24 @@ class ExpertGenerator:
         self._library = library
 
     def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
-        """At most `count` plans whose programs differ, best guess first; torch.compile as a candidate comes last."""
+        """At most `count` plans whose programs differ, best guess first.
+
+        torch.compile is timed among the baselines already; it is a plan only where nothing was captured.
+        """
         retrieval = self._library.retrieve(facts)
         start = captured(workload)
-        stock = list(self._compiled(start, workload, facts, retrieval))
         plans: list[Plan] = []
         seen = {hash_of(start)}
-        composed = max(1, count - len(stock))
-        for title, order in VARIANTS if workload.graph is not None else ():
-            if len(plans) == composed:
+        if workload.graph is None:
+            return tuple(self._compiled(start, workload, facts, retrieval))
+        for title, order in VARIANTS:
+            if len(plans) == count:
                 break
             plan, meaning = self._composed(title, order, start, facts, retrieval)
             if meaning not in seen:
                 seen.add(meaning)
                 plans.append(plan)
-        return tuple([*plans, *stock][:count])
+        return tuple(plans)
 
     def _composed(
         self, title: str, order: Sequence[str], start: Json, facts: Facts, retrieval: Retrieval
@@ -108,14 +111,10 @@ class ExpertGenerator:
     def _compiled(
         self, start: Json, workload: Workload, facts: Facts, retrieval: Retrieval
     ) -> Iterator[Plan]:
-        """The stock compiler as a candidate; where nothing was captured, the gate knows too little to refuse it."""
-        reason = "stock compiler as a candidate"
-        if workload.graph is None:
-            reason = (
-                f"{reason}: the reference was not captured ({workload.capture_error or 'no reason given'})"
-            )
-        known = {item.skill for item in retrieval.decisions}
-        if COMPILE not in (retrieval.admitted if workload.graph is not None else known):
+        """The stock compiler as a candidate; the gate knows too little to refuse it."""
+        why = workload.capture_error or "no reason given"
+        reason = f"stock compiler as a candidate: the reference was not captured ({why})"
+        if COMPILE not in {item.skill for item in retrieval.decisions}:
             return
         for edit in self._library.propose(COMPILE, start, facts)[:1]:
             decision = next((item for item in retrieval.decisions if item.skill == COMPILE), None)

@@ -31,7 +31,7 @@ class StopReason(StrEnum):
     """Why the loop ended."""
 
     NOTHING_TO_GAIN = "nothing-to-gain"
-    """Best stock is within 5 % of the floor."""
+    """Best stock is within 5 % of the floor, or no admitted skill changes the program: nothing was written."""
     FLOOR_REACHED = "floor-reached"
     NO_SKILL_LEFT = "no-skill-left"
     ROUNDS = "rounds"
