@@ -7,8 +7,29 @@ from typing import Literal
 from kernelskill.records import Record
 
 
+class GpuSchedule(Record):
+    """Tunable parameters of one kernel on a GPU; 0 = what the printer derives from the shape.
+
+    Every combination computes the same values, up to the order in which sums are added.
+    """
+
+    block: int = 0
+    """Elements that a program holds at a time along the walked axis (all of them, in a map); a power of two."""
+    rows: int = 0
+    """Rows that a program folds side by side; a power of two."""
+    num_warps: int = 0
+    """Warps of a program: 1, 2, 4, 8, 16 or 32."""
+    num_stages: int = 0
+    """Loads in flight ahead of the loop over a row."""
+    split: int = 0
+    """Programs that share a row; 1 = never split."""
+
+
 class Schedule(Record):
     """Tunable parameters of one kernel. Every combination computes the same values."""
+
+    gpu: GpuSchedule = GpuSchedule()
+    """How the CUDA target runs it; the fields below are the CPU's."""
 
     threads: int = 0
     """Threads of the parallel loop; 0 = all that the caller gives."""
