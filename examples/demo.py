@@ -12,7 +12,7 @@ from kernelskill.report import live, print_runs
 
 TASKS = Path(__file__).parent / "tasks"
 ORDER = ("gated_activation", "returns_to_go", "distillation_loss", "big_matmul")
-SECONDS_EACH = 60.0
+SECONDS_EACH = 70.0
 """Wall seconds after which a task starts no further round."""
 
 

@@ -13,7 +13,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(512, 8192), torch.rand(512, 8192) > 0.1]
+    return [torch.randn(256, 4096), torch.rand(256, 4096) > 0.1]
 
 
 def get_init_inputs():
