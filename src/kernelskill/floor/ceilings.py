@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from kernelskill.records import Ceilings
 _FOLDER = Path(__file__).parent
 _SOURCE = _FOLDER / "machine.cpp"
 _SCRIPT = _FOLDER / "measure.py"
+_GPU_SCRIPT = _FOLDER / "measure_gpu.py"
 _FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=512", "-fopenmp", "-shared", "-fPIC")
 _LIMIT_S = 120.0
 """A machine that is this slow is not worth waiting for."""
@@ -32,11 +34,36 @@ def load_ceilings(cache_dir: Path, threads: int) -> Ceilings:
         WorkerError: there is no C++ compiler, or the measuring program failed.
     """
     device = processor()
-    path = cache_dir / f"ceilings-{_key(device, threads)}.json"
+    path = cache_dir / f"ceilings-{_key(device, threads, _SOURCE, _SCRIPT)}.json"
+    return _cached(path, lambda: measure_ceilings(device, threads))
+
+
+def load_gpu_ceilings(cache_dir: Path, device: str) -> Ceilings:
+    """The ceilings of a GPU, from the cache or measured now (about 10 s).
+
+    Raises:
+        WorkerError: the measuring program failed.
+    """
+    path = cache_dir / f"ceilings-{_key(device, 1, _GPU_SCRIPT)}.json"
+    return _cached(path, lambda: measure_gpu_ceilings(device))
+
+
+def measure_gpu_ceilings(device: str) -> Ceilings:
+    """Measure the first visible GPU now, in a process of its own.
+
+    Raises:
+        WorkerError: the measuring program failed.
+    """
+    told = _run([sys.executable, "-I", str(_GPU_SCRIPT), "0"], dict(os.environ))
+    return Ceilings(device=device, threads=1, measured_on=_today(), **json.loads(told))
+
+
+def _cached(path: Path, measure: Callable[[], Ceilings]) -> Ceilings:
     try:
         return Ceilings.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError):  # not measured yet, or the file was cut short
-        ceilings = measure_ceilings(device, threads)
+        ceilings = measure()
+    cache_dir = path.parent
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=cache_dir, delete=False, encoding="utf-8") as file:
         file.write(ceilings.model_dump_json(indent=1))
@@ -59,11 +86,10 @@ def measure_ceilings(device: str, threads: int) -> Ceilings:
         told = _run(
             [sys.executable, "-I", str(_SCRIPT), str(library), str(threads)], _environment(threads, folder)
         )
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Ceilings(
         device=device,
         threads=threads,
-        measured_on=today,
+        measured_on=_today(),
         cache_bytes=private_cache_bytes(threads),
         **json.loads(told),
     )
@@ -108,11 +134,13 @@ def _environment(threads: int, folder: str) -> dict[str, str]:
     }
 
 
-def _key(device: str, threads: int) -> str:
-    """Another processor, thread count or measuring program is another entry of the cache."""
-    text = "\n".join(
-        [device, str(threads), _SOURCE.read_text(encoding="utf-8"), _SCRIPT.read_text(encoding="utf-8")]
-    )
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def _key(device: str, threads: int, *programs: Path) -> str:
+    """Another device, thread count or measuring program is another entry of the cache."""
+    text = "\n".join([device, str(threads), *(program.read_text(encoding="utf-8") for program in programs)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kernelskill.errors import ProgramError
-from kernelskill.floor.ceilings import load_ceilings
+from kernelskill.floor.ceilings import load_ceilings, load_gpu_ceilings
 from kernelskill.floor.ops import Call, Work, is_transcendental, work
 from kernelskill.floor.traffic import Demand, Traffic, layouts, nbytes, node_traffic, used_values
 from kernelskill.program.rewrite import remove_dead, simplify
@@ -27,21 +27,32 @@ _REDUCED_SPEEDUP = 16.0
 
 
 class MachineFloor:
-    """Floors on this machine; its ceilings are measured at the first use and kept in `cache_dir`."""
+    """Floors on this machine; its ceilings are measured at the first use and kept in `cache_dir`.
 
-    def __init__(self, cache_dir: Path, threads: int) -> None:
+    Args:
+        cache_dir: where measurements are kept.
+        threads: threads that a program may use.
+        gpu: name of the GPU to write for; "" = this processor.
+    """
+
+    def __init__(self, cache_dir: Path, threads: int, gpu: str = "") -> None:
         self._cache_dir = cache_dir
         self._threads = threads
+        self._gpu = gpu
         self._ceilings: Ceilings | None = None
 
     def ceilings(self) -> Ceilings:
         """What the machine can do at best.
 
         Raises:
-            WorkerError: there is no C++ compiler, or the measuring program failed.
+            WorkerError: there is no C++ compiler (for a processor), or the measuring program failed.
         """
         if self._ceilings is None:
-            self._ceilings = load_ceilings(self._cache_dir, self._threads)
+            self._ceilings = (
+                load_gpu_ceilings(self._cache_dir, self._gpu)
+                if self._gpu
+                else load_ceilings(self._cache_dir, self._threads)
+            )
         return self._ceilings
 
     def floor(self, workload: Workload) -> Floor:
