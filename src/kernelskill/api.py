@@ -92,7 +92,7 @@ def optimize(
         inputs: example arguments (list or tuple), keyword arguments (dict), one tensor, or a callable that gives
             fresh ones. Not needed for a file that defines `get_inputs`.
         init: constructor arguments, where `target` is a class.
-        device: target to write for ("cpu").
+        device: target to write for ("cpu" or "cuda").
         budget: limits, or wall seconds.
         precision: accuracy owed; "match" = as accurate as eager as the task runs it.
         config: all settings at once; the arguments above win over it.

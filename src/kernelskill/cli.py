@@ -38,7 +38,7 @@ InitOption = Annotated[
     str | None, typer.Option("--init", help="Python expression giving the constructor's arguments.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings.")]
-TargetOption = Annotated[str | None, typer.Option("--target", help="Device to write for: cpu.")]
+TargetOption = Annotated[str | None, typer.Option("--target", help="Device to write for: cpu or cuda.")]
 PrecisionOption = Annotated[
     str | None,
     typer.Option("--precision", help="Accuracy owed: match (as accurate as eager as it is), fp32, reduced."),
@@ -125,6 +125,7 @@ def evaluate(
     inputs: InputsOption = None,
     init: InitOption = None,
     config: ConfigOption = None,
+    target: TargetOption = None,
     precision: PrecisionOption = None,
     threads: ThreadsOption = None,
     quick: Annotated[
@@ -143,7 +144,12 @@ def evaluate(
         from kernelskill.report import live, print_evaluation
 
         settings = _settings(
-            config, precision=precision, threads=threads, tolerance=tolerance, require_sandbox=require_sandbox
+            config,
+            target=target,
+            precision=precision,
+            threads=threads,
+            tolerance=tolerance,
+            require_sandbox=require_sandbox,
         )
         if not candidate.is_file():
             raise ConfigError(f"candidate file {candidate} does not exist")
@@ -171,6 +177,7 @@ def floor(
     inputs: InputsOption = None,
     init: InitOption = None,
     config: ConfigOption = None,
+    target: TargetOption = None,
     threads: ThreadsOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -181,7 +188,7 @@ def floor(
         from kernelskill.report import print_floor
         from kernelskill.tasks import load_task
 
-        settings = _settings(config, threads=threads)
+        settings = _settings(config, target=target, threads=threads)
         loaded = load_task(task, inputs=inputs, init=init, precision=settings.precision)
         evaluator = build_evaluator(settings, loaded)
         try:

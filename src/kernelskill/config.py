@@ -6,20 +6,23 @@ flags. Unknown keys are refused. The whole configuration is written into the run
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 from pydantic import ValidationError
 
-from kernelskill.errors import ConfigError, MissingExtraError, SandboxError
-from kernelskill.records import Budget, Json, Precision, Record, Task, Workload
+from kernelskill.errors import ConfigError, MissingExtraError, SandboxError, WorkerError
+from kernelskill.records import Budget, Json, Precision, Record, Scalar, Task, Workload
 from kernelskill.records.evaluation import Label
 
 if TYPE_CHECKING:
+    from kernelskill.evaluation.sandbox import Sandbox
     from kernelskill.loop import Parts
     from kernelskill.protocols import Evaluator, FloorModel
 
@@ -27,7 +30,7 @@ APP = "kernelskill"
 SETTINGS_FILE = "kernelskill.toml"
 TARGETS = {
     "cpu": "",
-    "cuda": "the CUDA target is not part of this version; use --target cpu",
+    "cuda": "",
     "hip": "AMD GPUs are not supported; use --target cpu",
 }
 """Target -> why it cannot be used ("" = it can)."""
@@ -37,7 +40,9 @@ class Config(Record):
     """Everything a person can set."""
 
     target: str = "cpu"
-    """Device to write for: cpu."""
+    """Device to write for: cpu, or cuda for an NVIDIA GPU."""
+    gpu: int = 0
+    """Which GPU, as torch counts them."""
     precision: Precision = Precision.MATCH
     """Accuracy owed: match = as accurate as eager as the task runs it."""
     threads: int | None = None
@@ -95,53 +100,70 @@ def build_evaluator(config: Config, task: Task) -> Evaluator:
     Raises:
         MissingExtraError: PyTorch is not installed.
         SandboxError: the machine cannot give the sandbox level asked for.
+        WorkerError: there is no GPU to write for.
     """
     require_torch()
-    from kernelskill.evaluation.judge import CpuJudge
+    from kernelskill.evaluation.judge import Judge
     from kernelskill.evaluation.sandbox import Sandbox
 
-    order = ("plain", "partial", "full")
+    if config.target == "cuda":
+        from kernelskill.evaluation.cuda.judge import cuda_judge
+
+        judge = cuda_judge(task, index=config.gpu, **_judge_settings(config))
+        _require_level(judge.sandbox, config)
+        return judge
     sandbox = Sandbox.probe()
+    _require_level(sandbox, config)
+    return Judge(task, sandbox=sandbox, **_judge_settings(config))
+
+
+def _judge_settings(config: Config) -> dict[str, Any]:
+    return {
+        "threads": threads_of(config),
+        "allow": frozenset(config.allow),
+        "tolerance": config.tolerance,
+        "cache_dir": config.cache,
+        "promotion_sets": config.promotion_sets,
+    }
+
+
+def _require_level(sandbox: Sandbox, config: Config) -> None:
+    order = ("plain", "partial", "full")
     if order.index(sandbox.level) < order.index(config.require_sandbox):
         raise SandboxError(
             f"the sandbox here is {sandbox.level} ({', '.join(sandbox.layers)}), "
             f"--require-sandbox {config.require_sandbox} was asked for; see: kernelskill doctor"
         )
-    return CpuJudge(
-        task,
-        sandbox=sandbox,
-        threads=threads_of(config),
-        allow=frozenset(config.allow),
-        tolerance=config.tolerance,
-        cache_dir=config.cache,
-        promotion_sets=config.promotion_sets,
-    )
 
 
 def build_floor(config: Config) -> FloorModel:
-    """The floor model of this machine."""
+    """The floor model of the device that is written for."""
     from kernelskill.floor import MachineFloor
 
-    return MachineFloor(config.cache, threads_of(config))
+    return MachineFloor(config.cache, threads_of(config), gpu_name(config) if config.target == "cuda" else "")
 
 
 def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evaluator) -> Parts:
     """One implementation per role."""
     from kernelskill import agents, features, loop, memory, profiling, program, search, skills
+    from kernelskill.program import triton
 
+    on_gpu = config.target == "cuda"
     floor = build_floor(config)
+    device = gpu_name(config) if on_gpu else device_name()
+    printer = triton.CudaPrinter() if on_gpu else program.CpuPrinter()
     store = skills.EvidenceStore(config.evidence) if config.evidence else None
-    library = skills.ExpertLibrary(store, extra=config.skills, device=device_name())
+    library = skills.ExpertLibrary(store, extra=config.skills, device=device)
     run_memory = memory.RunMemory()
     return loop.Parts(
         floor=floor,
-        profiler=profiling.CpuProfiler(evaluator),
-        features=features.ExpertFeatureReader(floor.ceilings()),
+        profiler=profiling.GpuProfiler(evaluator) if on_gpu else profiling.CpuProfiler(evaluator),
+        features=features.ExpertFeatureReader(floor.ceilings(), config.target),
         library=library,
         memory=run_memory,
         generator=agents.ExpertGenerator(library),
         planner=agents.ExpertPlanner(library, search.Tuner()),
-        optimizer=agents.ExpertOptimizer(library, program.CpuPrinter(), task, workload),
+        optimizer=agents.ExpertOptimizer(library, printer, task, workload),
         diagnoser=agents.ExpertDiagnoser(),
         repairer=agents.ExpertRepairer(library, run_memory, workload),
         strategy=search.GreedyStrategy(),
@@ -159,6 +181,46 @@ def device_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return os.uname().machine
+
+
+def gpu_name(config: Config) -> str:
+    """Model name of the GPU to write for.
+
+    Raises:
+        WorkerError: torch sees no such GPU.
+    """
+    import torch
+
+    if not torch.cuda.is_available() or config.gpu >= torch.cuda.device_count():
+        raise WorkerError(
+            f"no GPU {config.gpu}: torch sees {torch.cuda.device_count()}; see: kernelskill doctor"
+        )
+    return str(torch.cuda.get_device_name(config.gpu))
+
+
+def describe_gpu(config: Config) -> dict[str, Scalar]:
+    """What numbers measured on the GPU depend on."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(config.gpu)
+    triton = importlib.util.find_spec("triton")
+    return {
+        "gpu_uuid": str(getattr(properties, "uuid", "")),
+        "gpu_memory_bytes": properties.total_memory,
+        "compute_capability": f"{properties.major}.{properties.minor}",
+        "cuda_version": torch.version.cuda,
+        "triton_version": importlib.metadata.version("triton") if triton else None,
+        "driver_version": _driver_version(),
+    }
+
+
+def _driver_version() -> str | None:
+    try:
+        told = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", told)
+    return found[0] if found else None
 
 
 def require_torch() -> None:

@@ -16,6 +16,10 @@ from torch.utils import _pytree as pytree
 from kernelskill.errors import RunError
 from kernelskill.records import Run, TensorSpec
 
+STOCK_MODES = {"compile": "default", "graph": "reduce-overhead", "compile+graph": "reduce-overhead"}
+"""Arm -> mode of torch.compile for a module in place. A graph of the module as it is has no such mode: the compiler's
+graphs come nearest and keep results apart from call to call."""
+
 
 class Delivered(nn.Module):
     """Runs the winner on calls like those that were proven, and the original on all others.
@@ -24,13 +28,16 @@ class Delivered(nn.Module):
         fallbacks: calls that the original answered, counted by reason.
     """
 
-    def __init__(self, original: nn.Module, winner: nn.Module, specs: tuple[TensorSpec, ...]) -> None:
+    def __init__(
+        self, original: nn.Module, winner: nn.Module, specs: tuple[TensorSpec, ...], device: str = "cpu"
+    ) -> None:
         super().__init__()
         self.original = original
         # The winner holds the same parameters; registering it would list each of them twice.
         object.__setattr__(self, "_winner", winner)
         self.fallbacks: dict[str, int] = {}
         self._specs = specs
+        self._device = device
         self._proven_mode = original.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +62,7 @@ class Delivered(nn.Module):
         ):
             return "a gradient is needed"
         for index, (tensor, spec) in enumerate(zip(tensors, self._specs, strict=True)):
-            if tensor.device.type != "cpu":
+            if tensor.device.type != self._device:
                 return f"input {index} is on {tensor.device}"
             if str(tensor.dtype) != f"torch.{spec.dtype}":
                 return f"input {index} is {tensor.dtype}"
@@ -82,8 +89,8 @@ def deliver(run: Run, source: str, original: object | None) -> nn.Module:
         raise RunError(f"run {run.id} has not described its task yet")
     won = run.result is not None and bool(run.result.winner_id)
     if isinstance(original, nn.Module) and not won:
-        if run.result is not None and run.result.winner_arm == "compile":
-            original.compile()
+        if run.result is not None and run.result.winner_arm in STOCK_MODES:
+            original.compile(mode=STOCK_MODES[run.result.winner_arm])
         return original
     names = _load(source, run)
     if not isinstance(original, nn.Module):
@@ -95,7 +102,7 @@ def deliver(run: Run, source: str, original: object | None) -> nn.Module:
     nn.Module.__init__(winner)
     # Sharing the dictionaries (not copies of them) makes later parameter updates visible to both.
     winner.__dict__.update(original.__dict__)
-    return Delivered(original, winner, run.workload.inputs)
+    return Delivered(original, winner, run.workload.inputs, run.target)
 
 
 def _load(source: str, run: Run) -> dict[str, Any]:

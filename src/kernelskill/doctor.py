@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 from kernelskill.config import Config, device_name, threads_of
-from kernelskill.records import Record
+from kernelskill.doctor_gpu import examine_gpu
+from kernelskill.records.checks import Check
 
 PROBE = """
 #include <omp.h>
@@ -19,17 +20,6 @@ extern "C" int threads() { int n = 0;
 #pragma omp parallel reduction(+:n)
 n += 1; return n; }
 """
-
-
-class Check(Record):
-    """One thing looked at."""
-
-    name: str
-    ok: bool
-    needed: bool
-    """Whether nothing works without it."""
-    found: str
-    remedy: str = ""
 
 
 def examine(config: Config) -> tuple[Check, ...]:
@@ -45,6 +35,7 @@ def examine(config: Config) -> tuple[Check, ...]:
         _folder("cache", config.cache),
         _folder("runs", config.runs),
         _evidence(config),
+        *examine_gpu(config),
     )
 
 

@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from kernelskill.config import Config, build_evaluator, build_parts, device_name, threads_of
+from kernelskill.answer import best_source
+from kernelskill.config import (
+    Config,
+    build_evaluator,
+    build_parts,
+    describe_gpu,
+    device_name,
+    gpu_name,
+    threads_of,
+)
 from kernelskill.errors import RunError
 from kernelskill.journal import MANIFEST, Journal, load_run, write_atomically
 from kernelskill.loop import optimize
@@ -120,13 +129,14 @@ def describe_machine(config: Config) -> dict[str, Scalar]:
     """What the numbers of this run depend on."""
     versions = {f"{name}_version": _version(name) for name in ("kernelskill", "torch", "numpy")}
     return {
-        "device": device_name(),
+        "device": gpu_name(config) if config.target == "cuda" else device_name(),
         "threads": threads_of(config),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
         "python_version": platform.python_version(),
         **versions,
+        **(describe_gpu(config) if config.target == "cuda" else {}),
     }
 
 
@@ -139,36 +149,6 @@ def _settle(folder: Path) -> Run:
     write_atomically(folder / MANIFEST, run.model_dump_json(indent=2))
     write_atomically(folder / REPORT, render_page(run))
     return run
-
-
-def best_source(run: Run) -> str:
-    """Source text of the answer: the winner's, or the reference under its best stock recipe."""
-    if run.result is None:
-        raise RunError(f"run {run.id} has not ended; resume it with: kernelskill resume {run.id}")
-    for attempt in run.attempts:
-        if attempt.candidate.id == run.result.winner_id:
-            return attempt.candidate.source
-    reference = run.task.reference
-    source = reference.source or (run.workload.class_source if run.workload else "")
-    entry = reference.entry or "Model"
-    if not source:
-        recipe = " under torch.compile" if run.result.winner_arm == "compile" else " as it is"
-        return f"# Best stock is the answer: {run.task.origin}{recipe}.\n"
-    if run.result.winner_arm == "compile" and reference.kind == "module":
-        ending = (
-            f"class ModelNew({entry}):\n"
-            f'    """Best stock is the answer: {entry} under torch.compile."""\n\n'
-            "    def __init__(self, *args, **kwargs):\n"
-            "        super().__init__(*args, **kwargs)\n"
-            "        self.compile()\n"
-        )
-    elif run.result.winner_arm == "compile":
-        ending = (
-            f"# Best stock is the answer: {entry} under torch.compile.\nModelNew = torch.compile({entry})\n"
-        )
-    else:
-        ending = f"# Nothing beat the reference as it is.\nModelNew = {entry}\n"
-    return f"{source.rstrip()}\n\n\n{ending}"
 
 
 def _unused(parent: Path, name: str) -> Path:

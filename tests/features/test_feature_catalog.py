@@ -11,7 +11,8 @@ count_pool count_conv count_matmul count_noop count_dead is_training has_state_u
 KERNEL = """kernel_kind rows row_length inner_length passes bytes transcendentals flops time_us share_ratio
 bandwidth_gb_per_s bandwidth_share_ratio exp_share_ratio flops_share_ratio parallel_efficiency_ratio kernel_bound
 vector_bits_used libm_calls spills gathers schedule_threads schedule_vector_bits schedule_unroll schedule_accumulators
-schedule_block schedule_nontemporal schedule_split"""
+schedule_block schedule_nontemporal schedule_split gpu_block gpu_rows gpu_num_warps gpu_num_stages gpu_split
+registers shared_bytes warps occupancy_ratio"""
 OPERATOR = "op time_us share_ratio"
 
 

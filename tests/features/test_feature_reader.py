@@ -120,7 +120,8 @@ def test_every_fact_is_in_the_catalog_with_its_origin_and_unit():
         entry = CATALOG[fact.name]
         assert (fact.origin, fact.unit) == (entry.origin, entry.unit)
         assert ("program" in entry.subjects) == (fact.subject == "")
-    assert {fact.name for fact in facts.facts} == set(CATALOG), "this candidate has every fact there is"
+    on_gpu = {"registers", "shared_bytes", "warps", "occupancy_ratio"}
+    assert {fact.name for fact in facts.facts} == set(CATALOG) - on_gpu, "it has every fact of a processor"
     assert len({(fact.name, fact.subject) for fact in facts.facts}) == len(facts.facts)
 
 
@@ -275,3 +276,16 @@ def test_the_captured_reference():
     bare = ExpertFeatureReader(MACHINE).read_graph(workload.model_copy(update={"graph": None}), FLOOR)
     assert bare.get("count_softmax") is None
     assert bare.get("floor_ms") == FLOOR.floor_ms
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "warps", "share"),
+    [(32, 0, 8, 1.0), (255, 0, 4, 0.125), (64, 100 << 10, 4, 0.125), (128, 1024, 16, 0.25)],
+)
+def test_occupancy_is_what_registers_and_shared_memory_leave(registers, shared, warps, share):
+    seen = profile(2000.0)
+    told = {"registers": registers, "shared_bytes": shared, "warps": warps}
+    seen = seen.model_copy(update={"static": {"rows": told}})
+    facts = ExpertFeatureReader(MACHINE, "cuda").read(candidate(program()), seen, FLOOR)
+    assert facts.get("occupancy_ratio", "rows") == share
+    assert facts.get("target") == "cuda"

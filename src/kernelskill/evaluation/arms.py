@@ -1,15 +1,15 @@
-"""The CPU's table: how each arm is started, given its state, and seated. Another device is another table."""
+"""The table of a task: how each arm is started, given its state, and seated, on whatever device."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from kernelskill.evaluation.device import CPU, SLOT_BYTES, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits, Worker
 from kernelskill.evaluation.reference import ReferenceSide, load_arm, reference_worker
@@ -19,8 +19,6 @@ from kernelskill.evaluation.state import State
 from kernelskill.evaluation.stock_worker import StockWorker
 from kernelskill.records import Candidate, Task, Workload
 
-SLOT_BYTES = 192 << 20
-"""Memory that the calls of one seat may take, inputs and outputs together."""
 MOST_CALLS = 32
 BURST_S = 0.04
 """Seconds that a burst of eager takes at most, about."""
@@ -28,8 +26,6 @@ FREE_SHARE = 0.3
 """Share of the free memory that the slots of one seat may take."""
 LOAD_S = 120.0
 """Longest time to import a candidate and build its kernels."""
-WORKER_BYTES = 700 << 20
-"""Memory that a stock arm with torch (and the compiler) loaded takes, about."""
 REFERENCE_LIMITS = Limits(memory_bytes=64 << 30, cpu_s=3600, processes=256, file_bytes=1 << 30, start_s=60.0)
 
 
@@ -48,8 +44,17 @@ class Table:
     patience_s: float
     """Longest time for a first call, in which kernels may still be built, and time on top of every later one."""
 
-    unavailable = {"graph": "CUDA graphs need a GPU", "compile+graph": "CUDA graphs need a GPU"}
-    """Stock arms that this device cannot have."""
+    device: Device = CPU
+
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """Stock arms that this device cannot have, and why."""
+        return self.device.unavailable(self.workload)
+
+    @property
+    def timed_arms(self) -> tuple[str, ...]:
+        """Stock arms that can be timed, eager first."""
+        return tuple(arm for arm in self.device.arms if arm not in self.unavailable)
 
     @property
     def moved(self) -> int:
@@ -60,9 +65,9 @@ class Table:
     def limits(self) -> Limits:
         """Generous for honest code, deadly for bombs."""
         return Limits(
-            memory_bytes=(8 << 30) + 40 * self.moved,
+            memory_bytes=(8 << 30) + 40 * self.moved if self.device.limits_memory else 0,
             cpu_s=900,
-            processes=128,
+            processes=128 if self.device.limits_memory else 512,
             file_bytes=1 << 30,
             start_s=60.0,
         )
@@ -79,17 +84,34 @@ class Table:
             TaskError: the reference cannot be loaded.
             StockFailure: it cannot be spoken to.
         """
-        worker = reference_worker("reference", self.task, self.sandbox, REFERENCE_LIMITS, self.threads)
+        worker = self._loaded_reference()
+        again = self._loaded_reference if self.device.name == "cuda" else None
         try:
-            load_arm(worker, self.task, "eager")
-            return ReferenceSide(worker, self.workload, self.calls, max(60.0, self.seconds))
+            return ReferenceSide(
+                worker, self.workload, self.calls, max(60.0, self.seconds), self.device, again
+            )
         except BaseException:
             # The worker must not outlive whatever ended its seating.
             worker.close()
             raise
 
+    def _loaded_reference(self) -> StockWorker:
+        worker = self._reference_worker("reference")
+        try:
+            self.device.meet(worker)
+            load_arm(worker, self.task, "eager")
+        except BaseException:
+            # The worker must not outlive whatever ended its loading.
+            worker.close()
+            raise
+        return worker
+
+    def _reference_worker(self, arm: str, cache: Path | None = None) -> StockWorker:
+        limits = reference_limits(self.device)
+        return reference_worker(arm, self.task, self.sandbox, limits, self.threads, cache, self.device.name)
+
     def stock(self, arm: str, initial: dict[str, torch.Tensor], first: torch.Tensor) -> Seat:
-        """A stock arm ("eager", "compile" or "null"), warm: its first call (which compiles) is behind it.
+        """A stock arm (or "null"), warm: its first call (which compiles) is behind it.
 
         Args:
             arm: which one.
@@ -101,32 +123,52 @@ class Table:
             StockFailure: the arm does not run.
         """
         if arm == "null":
-            worker = StockWorker("null", sandbox=self.sandbox, limits=self.limits, threads=self.threads)
+            worker = StockWorker(
+                "null",
+                sandbox=self.sandbox,
+                limits=self.limits,
+                threads=self.threads,
+                device=self.device.name,
+            )
         else:
-            cache = self.cache / arm if arm == "compile" else None
-            worker = reference_worker(arm, self.task, self.sandbox, REFERENCE_LIMITS, self.threads, cache)
+            cache = self.cache / arm if arm.startswith("compile") else None
+            worker = self._reference_worker(arm, cache)
         try:
             if arm != "null":
                 load_arm(worker, self.task, arm)
-            seat = self._seated(worker, first_call_s=2 * LOAD_S)
+            seat = self._seated(worker, first_call_s=2 * LOAD_S, trusted=True)
         except BaseException:
             # The worker must not outlive whatever ended its seating.
             worker.close()
             raise
         with _closed_on_error(seat):
             if arm != "null":
-                seat.state = State(worker, self.workload, seat.seconds, by_shape=False)
+                seat.state = State(worker, self.workload, seat.seconds, by_shape=False, device=self.device)
             seat.give_state(initial)
             seat.burst(first, command="null" if arm == "null" else "run", calls=1)
         return seat
 
-    def candidate(self, candidate: Candidate) -> Seat:
+    def candidate_worker(self) -> Worker:
+        """A fresh worker for one candidate; it starts in the background."""
+        return Worker(
+            "candidate",
+            sandbox=self.sandbox,
+            limits=self.limits,
+            threads=self.threads,
+            device=self.device.name,
+        )
+
+    def candidate(self, candidate: Candidate, fresh: Worker | None = None) -> Seat:
         """A candidate in a fresh worker of its own.
+
+        Args:
+            candidate: what is loaded.
+            fresh: a worker that has been asked for nothing yet; default: a new one.
 
         Raises:
             WorkerFailure: it cannot be built; its verdict.
         """
-        worker = Worker("candidate", sandbox=self.sandbox, limits=self.limits, threads=self.threads)
+        worker = fresh or self.candidate_worker()
         try:
             worker.ready()
             worker.call(
@@ -136,6 +178,7 @@ class Table:
                 entry=candidate.entry,
                 init_tree=self.workload.init_args,
                 threads=self.threads,
+                precision=self.task.precision.value,
             )
             seat = self._seated(worker, first_call_s=self.patience_s)
         except BaseException:
@@ -143,16 +186,16 @@ class Table:
             worker.close()
             raise
         with _closed_on_error(seat):
-            seat.state = State(worker, self.workload, self.seconds, by_shape=True)
+            seat.state = State(worker, self.workload, self.seconds, by_shape=True, device=self.device)
         return seat
 
     def sets_that_fit(self, arms: int, wanted: int) -> int:
         """How many process sets of so many arms memory holds side by side; at least one."""
-        per_set = arms * (WORKER_BYTES + self.calls * self.moved)
-        return max(1, min(wanted, int(FREE_SHARE * free_bytes() / per_set)))
+        per_set = arms * self.device.worker_bytes(self.calls * self.moved)
+        return max(1, min(wanted, int(FREE_SHARE * self.device.free_bytes() / per_set)))
 
-    def _seated(self, worker: Worker, *, first_call_s: float) -> Seat:
-        return Seat(
+    def _seated(self, worker: Worker, *, first_call_s: float, trusted: bool = False) -> Seat:
+        return seat_class(self.device)(
             worker,
             Layout.of(self.workload.inputs, self.calls),
             Layout.of(self.workload.outputs, self.calls),
@@ -160,7 +203,26 @@ class Table:
             self.workload.outputs_tree,
             seconds=self.seconds,
             first_call_s=first_call_s,
+            device=self.device,
+            trusted=trusted,
         )
+
+
+def seat_class(device: Device) -> type[Seat]:
+    """How workers are timed on a device."""
+    if device.name == "cpu":
+        return Seat
+    from kernelskill.evaluation.cuda.seat import CudaSeat
+
+    return CudaSeat
+
+
+def reference_limits(device: Device) -> Limits:
+    """What the reference and the stock arms may use on a device."""
+    if device.limits_memory:
+        return REFERENCE_LIMITS
+    # Arms with a cache share one user id, under which all their threads count.
+    return replace(REFERENCE_LIMITS, memory_bytes=0, processes=2048)
 
 
 @contextmanager
@@ -173,18 +235,9 @@ def _closed_on_error(seat: Seat) -> Iterator[None]:
         raise
 
 
-def calls_for(workload: Workload, bytes_free: int) -> int:
+def calls_for(workload: Workload, bytes_free: int, slot_bytes: int = SLOT_BYTES) -> int:
     """Calls per burst: what memory and patience allow, at most 32; at least two, or one where a call is huge."""
     moved = max(1, sum(spec.nbytes for spec in (*workload.inputs, *workload.outputs)))
-    room = int(min(SLOT_BYTES, FREE_SHARE * bytes_free))
+    room = int(min(slot_bytes, FREE_SHARE * bytes_free))
     in_time = int(1e3 * BURST_S / max(workload.eager_ms, 1e-3))
     return max(1 if moved > room // 2 else 2, min(MOST_CALLS, room // moved, in_time))
-
-
-def free_bytes() -> int:
-    """Memory that can be had now, page cache included."""
-    with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123  one line of a kernel file
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

@@ -42,7 +42,7 @@ def power_findings(side: ReferenceSide, trial: Trial) -> tuple[Finding, ...]:
         twin = side.twin(first, calls)
     except StockFailure as failure:
         if not side.worker.alive:
-            raise
+            side.revive(failure)
         message = (
             f"the reference cannot be run in float64, so nothing can be measured against: {failure.line}"
         )

@@ -12,7 +12,9 @@ import select
 import socket
 import struct
 import time
-from typing import Any
+from typing import Any, Protocol
+
+import torch
 
 HEADER = struct.Struct("<I")
 MAX_REPLY = 32 << 20
@@ -33,14 +35,45 @@ class ChannelTimeout(Exception):
     """No full reply in time."""
 
 
+class Lent(Protocol):
+    """Memory of the judge's, on any device, that workers are lent."""
+
+    kind: str
+    """How the worker gets at it; a key of its `slots.KINDS`."""
+    nbytes: int
+    reader_only: bool
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Descriptors that travel beside the message."""
+        ...
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """What the message says beside kind and size."""
+        ...
+
+    def tensor(self) -> torch.Tensor:
+        """The judge's own view: uint8, `nbytes` long."""
+        ...
+
+    def seal_for_reader(self) -> None:
+        """Make it unwritable for workers, where the device can."""
+        ...
+
+    def close(self) -> None:
+        """Give the memory back once no view of it is left."""
+        ...
+
+
 class Slot:
-    """A piece of memory that the judge owns and lends to workers.
+    """A piece of host memory that the judge owns and lends to workers.
 
     Args:
         nbytes: size, bytes; 0 is allowed.
     """
 
-    kind = "memory"
+    kind: str = "memory"
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -54,6 +87,20 @@ class Slot:
         except BaseException:  # whatever happened, the descriptor must not stay behind
             os.close(self.fd)
             raise
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The descriptor that travels beside the message."""
+        return (self.fd,)
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """Nothing beside kind and size."""
+        return {}
+
+    def tensor(self) -> torch.Tensor:
+        """The judge's own writable view: uint8, `nbytes` long."""
+        return torch.frombuffer(self.view(), dtype=torch.uint8)
 
     def view(self) -> memoryview:
         """The judge's own writable mapping, `nbytes` long."""

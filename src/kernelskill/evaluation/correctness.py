@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kernelskill.evaluation.errors_summed import TILES, UNIT, Sums, real, tiles
+from kernelskill.evaluation.errors_summed import GPU_PIECE, TILES, UNIT, Sums, real, tiles
 from kernelskill.records import FamilyError, Graph, Precision
 
 LONGEST_SEQUENCE = 4096
@@ -177,12 +177,32 @@ def roughly_equal(candidate: torch.Tensor, due: torch.Tensor, allowed: float) ->
         return torch.equal(bits(candidate), bits(due))
     if not due.numel():
         return True
+    if due.is_cuda and due.numel() > GPU_PIECE:
+        return _roughly_equal_in_pieces(candidate, due, allowed)
     apart = candidate.float() - due.float()
     size = float(due.float().norm())
     if not math.isfinite(size):
         return False
     tail = 16 * allowed * size / math.sqrt(due.numel())
     return float(apart.norm()) <= allowed * size and float(apart.abs().max()) <= tail
+
+
+def _roughly_equal_in_pieces(candidate: torch.Tensor, due: torch.Tensor, allowed: float) -> bool:
+    """`roughly_equal` without temporaries of the whole size."""
+    error = size = worst = 0.0
+    pairs = zip(candidate.reshape(-1).split(GPU_PIECE), due.reshape(-1).split(GPU_PIECE), strict=True)
+    for mine, others in pairs:
+        apart, wide = mine.float() - others.float(), others.float()
+        error += float(apart.norm()) ** 2
+        size += float(wide.norm()) ** 2
+        largest = float(apart.abs().max())
+        if not math.isfinite(largest):
+            return False
+        worst = max(worst, largest)
+    if not math.isfinite(size):
+        return False
+    tail = 16 * allowed * math.sqrt(size / due.numel())
+    return math.sqrt(error) <= allowed * math.sqrt(size) and worst <= tail
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -248,5 +268,9 @@ def _finite(value: float) -> float | None:
 def _mean(tensor: torch.Tensor) -> float:
     if tensor.is_complex():
         return 0.0
+    if tensor.is_cuda:  # without copies of the whole in double precision
+        finite = torch.isfinite(tensor)
+        total = torch.where(finite, tensor, 0).sum(dtype=torch.float64)
+        return float(total / finite.sum().clamp(min=1))
     good = tensor.double()[torch.isfinite(tensor)]
     return float(good.mean()) if good.numel() else 0.0

@@ -9,6 +9,8 @@ import torch
 
 PIECE = 1 << 20
 """Elements looked at together; a few float64 temporaries of this size are all that is allocated."""
+GPU_PIECE = 1 << 25
+"""The same on a GPU, where each look costs a wait for the device."""
 TILES = 64
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 """Half a unit in the last place of 1."""
@@ -54,8 +56,9 @@ def tiles(candidate: torch.Tensor, eager: torch.Tensor, twin: torch.Tensor) -> I
     for start in range(0, total, max(length, 1)):
         end = min(start + length, total)
         sums = Sums()
-        for at in range(start, end, PIECE):
-            sums += _piece(*(item[at : min(at + PIECE, end)] for item in flat))
+        step = GPU_PIECE if candidate.is_cuda else PIECE
+        for at in range(start, end, step):
+            sums += _piece(*(item[at : min(at + step, end)] for item in flat))
         yield sums
 
 

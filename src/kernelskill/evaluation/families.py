@@ -12,6 +12,8 @@ import torch
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 BLOCK = 16
 """Elements of one zeroed block."""
+PIECE = 1 << 26
+"""Elements on a GPU that are changed together."""
 ROWS = 64
 """Rows that are looked at to tell whether all are normalised."""
 NORMAL = 1e-3
@@ -19,7 +21,7 @@ NORMAL = 1e-3
 
 
 def _signed(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    return x * (2 * torch.randint(0, 2, x.shape, generator=rng) - 1).to(x.dtype)
+    return x * (2 * torch.randint(0, 2, x.shape, generator=rng, device=rng.device) - 1).to(x.dtype)
 
 
 def _large(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -36,13 +38,13 @@ def _shifted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 def _zero_blocks(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     flat = x.reshape(-1).clone()
-    blocks = torch.randint(0, 4, (flat.numel() // BLOCK + 1,), generator=rng) == 0
+    blocks = torch.randint(0, 4, (flat.numel() // BLOCK + 1,), generator=rng, device=rng.device) == 0
     flat[blocks.repeat_interleave(BLOCK)[: flat.numel()]] = 0
     return flat.reshape(x.shape)
 
 
 def _heavy_tail(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    stretch = torch.exp(torch.randn(x.shape, generator=rng).clamp(-3, 3))
+    stretch = torch.exp(torch.randn(x.shape, generator=rng, device=rng.device).clamp(-3, 3))
     return x * stretch.to(x.dtype)
 
 
@@ -70,7 +72,15 @@ def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng:
     """Change these leaves in place."""
     for place in places:
         target = _stored(leaves[place])
-        target.copy_(FAMILIES[name](target.clone(), rng))
+        for piece in _pieces(target):
+            piece.copy_(FAMILIES[name](piece.clone(), rng))
+
+
+def _pieces(target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The whole, or parts of it where temporaries of its size would not fit into a GPU's memory."""
+    if not target.is_cuda or target.numel() <= PIECE or not target.is_contiguous():
+        return (target,)
+    return tuple(target.view(-1).split(PIECE))
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
@@ -103,7 +113,8 @@ def perturbed(state: Sequence[torch.Tensor], rng: torch.Generator) -> list[torch
             continue
         finite = tensor.double()[tensor.isfinite()]
         spread = float(finite.std()) if finite.numel() > 1 else 0.0
-        noise = torch.randn(tensor.shape, generator=rng).clamp(-3, 3) * max(0.05, 0.1 * spread)
+        noise = torch.randn(tensor.shape, generator=rng, device=rng.device).clamp(-3, 3)
+        noise *= max(0.05, 0.1 * spread)
         fresh = tensor.double() + noise.double()
         if bool((tensor >= 0).all()):
             fresh = fresh.abs()

@@ -19,8 +19,9 @@ import platformdirs
 import torch
 
 from kernelskill.errors import WorkerError
-from kernelskill.evaluation import audit, reference, replies, statistics, summary
-from kernelskill.evaluation.arms import REFERENCE_LIMITS, Table, calls_for, free_bytes
+from kernelskill.evaluation import audit, reference, replies, reveal, statistics, summary
+from kernelskill.evaluation.arms import Table, calls_for, reference_limits
+from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.labels import is_allowed, observe
 from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.rounds import Measured, rounds_for, run_rounds
@@ -34,8 +35,8 @@ from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, 
 T = TypeVar("T")
 
 
-class CpuJudge:
-    """Implements `protocols.Evaluator` on the CPU.
+class Judge:
+    """Implements `protocols.Evaluator` on one device.
 
     Args:
         task: what candidates are judged against.
@@ -48,6 +49,7 @@ class CpuJudge:
         promotion_sets: fresh process sets in a promotion.
         patience_s: longest time for a candidate's first call; a sixth of it, and twenty times eager, for later bursts.
         floor_ms: time below which no program can go; a candidate beyond it is flagged. May be set later.
+        device: where everything is computed and timed; default: the CPU (for a GPU: `cuda.judge.cuda_judge`).
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class CpuJudge:
         promotion_sets: int = 4,
         patience_s: float = FIRST_CALL_S,
         floor_ms: float | None = None,
+        device: Device = CPU,
     ) -> None:
         self.task = task
         self.sandbox = sandbox or Sandbox.probe()
@@ -76,6 +79,8 @@ class CpuJudge:
         self._say = progress or (lambda _: None)
         self._stock: Stock | None = None
         self._baselines: Baselines | None = None
+        self.device = device
+        self._reveal = reveal.Audit()
         # Idle threads of ours would spin on the cores that a timed worker needs.
         self._own_threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -84,14 +89,15 @@ class CpuJudge:
 
     def describe(self) -> Workload:
         """Run the reference once, confined, and audit what can be proven on this task."""
+        limits = reference_limits(self.device)
         worker = reference.reference_worker(
-            "reference", self.task, self.sandbox, REFERENCE_LIMITS, self.threads
+            "reference", self.task, self.sandbox, limits, self.threads, None, self.device.name
         )
         try:
             workload = reference.describe(worker, self.task, secrets.randbits(62))
         finally:
             worker.close()
-        findings = [*workload.findings, *audit.memory_findings(workload, free_bytes())]
+        findings = [*workload.findings, *audit.memory_findings(workload, self.device.free_bytes())]
         self.adopt(workload, None)
         if not any(finding.fatal for finding in findings):
             findings += self._retried(lambda: audit.power_findings(self._need.side, self._trial(Secret())))
@@ -103,13 +109,12 @@ class CpuJudge:
     def adopt(self, workload: Workload, baselines: Baselines | None) -> None:
         """Go on with what is known; workers start when they are needed."""
         if self._stock is None or self._stock.table.workload != workload:
-            calls = calls_for(workload, free_bytes())
+            calls = calls_for(workload, self.device.free_bytes(), self.device.slot_bytes)
             if self._stock is not None:
                 calls = self._stock.table.calls
                 self._stock.close()
-            self._stock = Stock(
-                Table(self.task, workload, self.sandbox, self.threads, self.cache, calls, self.patience_s)
-            )
+            settings = (self.threads, self.cache, calls, self.patience_s, self.device)
+            self._stock = Stock(Table(self.task, workload, self.sandbox, *settings))
         self._baselines = baselines or self._baselines
 
     def baselines(self) -> Baselines:
@@ -144,33 +149,28 @@ class CpuJudge:
         """End every worker."""
         if self._stock is not None:
             self._stock.close()
+        self.device.close()
         torch.set_num_threads(self._own_threads)
 
     # -- flow --------------------------------------------------------------------------------------
 
     def _time_baselines(self) -> Baselines:
-        self._say("starting eager and torch.compile")
         stock = self._need
+        said = " and ".join("torch.compile" if arm == "compile" else arm for arm in stock.table.timed_arms)
+        self._say(f"starting {said}")
         stock.release()
-        arms, failed = stock.start(("eager", "compile", "null", "twin"))
+        arms, failed = stock.start((*stock.table.timed_arms, "null", "twin"))
         stock.seats = dict(arms)
         null = arms.pop("null")
-        self._say("timing eager and torch.compile")
-        try:
-            measured = self._measure(arms, null)
-        except StockFailure as failure:
-            if failure.role != "compile":
-                raise
-            failed["compile"] = failure.line
-            arms.pop("compile")
-            stock.seats.pop("compile").close()
-            measured = self._measure(arms, null)
+        self._say(f"timing {said}")
+        measured = self._measured_stock(arms, null, failed)
         stock.seats.pop("twin").close()
         del arms["twin"]
-        if "compile" in arms and not self._is_right(arms["compile"]):
-            failed["compile"] = "its results differ from eager's by more than the tolerance"
-            stock.seats.pop("compile").close()
-            del arms["compile"]
+        for arm in [arm for arm in arms if arm != "eager"]:
+            if not self._is_right(arms[arm]):
+                failed[arm] = "its results differ from eager's by more than the tolerance"
+                stock.seats.pop(arm).close()
+                del arms[arm]
         band = statistics.noise_band(measured.ratios("eager", over="twin"), measured.busy_ratio)
         timings = tuple(
             statistics.timing(arm, [measured.times(arm)], median(measured.worker[arm])) for arm in arms
@@ -184,6 +184,18 @@ class CpuJudge:
             null_ms=measured.null_ms,
         )
         return self._baselines
+
+    def _measured_stock(self, arms: dict[str, Seat], null: Seat, failed: dict[str, str]) -> Measured:
+        """Times of all arms; those that do not run, other than eager, leave `arms` for `failed`."""
+        while True:
+            try:
+                return self._measure(arms, null)
+            except StockFailure as failure:
+                if failure.role not in arms or failure.role == "eager":
+                    raise
+                failed[failure.role] = failure.line
+                del arms[failure.role]
+                self._need.seats.pop(failure.role).close()
 
     def _is_right(self, seat: Seat) -> bool:
         """Whether a stock arm is as accurate on the task's own inputs as a candidate must be."""
@@ -199,7 +211,7 @@ class CpuJudge:
         secret, trial = Secret(), None
         seat: Seat | None = None
         try:
-            seat = self._need.table.candidate(candidate)
+            seat = self._need.candidate(candidate)
             secret = Secret()
             trial = self._trial(secret)
             seat.give_state(trial.reference.initial)
@@ -210,13 +222,18 @@ class CpuJudge:
             if base_seat is not None:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, null, trial)
+            if self.device.name == "cuda":
+                self._reveal.look(measured, seat, null, trial)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "screen", failure, trial)
         finally:
             if seat is not None:
                 seat.close()
-        return self._closed(evaluation, secret, began)
+        evaluation = self._closed(evaluation, secret, began)
+        if self.device.name == "cuda":  # torch and a context take seconds to come up
+            self._need.start_spare()
+        return evaluation
 
     def _promote(self, candidate: Candidate) -> Evaluation:
         began = time.monotonic()
@@ -275,7 +292,7 @@ class CpuJudge:
         prepare = (lambda seat: seat.give_state(side.initial)) if workload.updated_state else None
         measured = run_rounds(arms, null, draw, rounds, random.Random(secret.next()), check, prepare)
         if trial is not None:
-            measured.honest("candidate", self.threads)
+            self.device.honest(measured, "candidate", self.threads)
         return measured
 
     # -- verdicts ----------------------------------------------------------------------------------
@@ -321,7 +338,7 @@ class CpuJudge:
             source_hash=candidate.source_hash,
             stage=stage,  # type: ignore[arg-type]
             status=status,
-            sandbox=f"{self.sandbox.level}: {', '.join(self.sandbox.layers)}",
+            sandbox=f"{self.sandbox.level}: {', '.join((*self.sandbox.layers, *self.device.words()))}",
             **fields,  # type: ignore[arg-type]
         )
 
@@ -343,12 +360,13 @@ class CpuJudge:
         Raises:
             WorkerError: it failed again.
         """
-        try:
+        with self.device.lease():
+            try:
+                return step()
+            except StockFailure as failure:
+                self._say(f"once more with fresh workers: {failure.line}")
+                self._need.close()
             return step()
-        except StockFailure as failure:
-            self._say(f"once more with fresh workers: {failure.line}")
-            self._need.close()
-        return step()
 
     def _trial(self, secret: Secret) -> Trial:
         return Trial(self._need.table.workload, self._need.side, self.task.precision, self.tolerance, secret)
@@ -363,6 +381,10 @@ class CpuJudge:
         if self._stock is None:
             raise WorkerError("describe() (or adopt()) comes first")
         return self._stock
+
+
+CpuJudge = Judge
+"""A judge on its default device."""
 
 
 def _line(failure: WorkerFailure) -> str:

@@ -12,6 +12,8 @@ from kernelskill.records.evaluation import Label
 
 OWN_SHARE = 0.5
 """Share of the time outside library operators from which a candidate counts as its own."""
+BUSY_SHARE = 0.5
+"""Share of a call that a GPU must be busy for, or the call counts as launch-bound."""
 MOST_OPERATORS = 24
 HARMLESS = frozenset({"algebraic", "specialised"})
 """Labels that say something beside what ran; no policy excludes them."""
@@ -34,7 +36,8 @@ def labels_of(seen: Json, flags: tuple[str, ...], skills: tuple[str, ...]) -> La
     listed = seen.get("operators")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     operators = tuple(replies.text(row.get("op"), replies.NAME_LENGTH) for row in rows[:MOST_OPERATORS])
-    kinds: list[Label] = []
+    kinds: list[Label] = ["graph"] if seen.get("graphed") is True else []
+    flags += launch_bound(seen)
     if seen.get("compiled") is True:
         kinds.append("compile")
     elif share is not None and share >= OWN_SHARE:
@@ -44,6 +47,14 @@ def labels_of(seen: Json, flags: tuple[str, ...], skills: tuple[str, ...]) -> La
     if "simplify-algebra" in skills or "remove-dead-code" in skills:
         kinds.append("algebraic")
     return Labels(kinds=tuple(kinds), own_share_ratio=share, operators=operators, flags=flags)
+
+
+def launch_bound(seen: Json) -> tuple[str, ...]:
+    """A flag with both times where the device idles for most of a call."""
+    device_us, call_us = replies.number(seen.get("device_us")), replies.number(seen.get("call_us"))
+    if not device_us or not call_us or device_us >= BUSY_SHARE * call_us:
+        return ()
+    return (f"launch-bound: {device_us:.0f} us of kernels in a call of {call_us:.0f} us",)
 
 
 def is_allowed(labels: Labels, allow: frozenset[str]) -> bool:

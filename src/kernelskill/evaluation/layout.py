@@ -58,6 +58,6 @@ def view(memory: torch.Tensor, spec: TensorSpec, offset: int) -> torch.Tensor:
     """A tensor over bytes of a uint8 tensor."""
     dtype = getattr(torch, spec.dtype)
     if spec.storage_elements == 0:
-        return torch.empty_strided(spec.shape, spec.stride, dtype=dtype)
+        return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=memory.device)
     flat = memory[offset : offset + spec.nbytes].view(dtype)
     return flat.as_strided(spec.shape, spec.stride)

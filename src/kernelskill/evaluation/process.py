@@ -26,7 +26,7 @@ from kernelskill.evaluation.channel import (
     ChannelClosed,
     ChannelError,
     ChannelTimeout,
-    Slot,
+    Lent,
 )
 from kernelskill.evaluation.sandbox import Limits, Sandbox
 from kernelskill.evaluation.verdict import WorkerFailure, death, refusal
@@ -49,12 +49,13 @@ class Worker:
     The process starts in the background; the first call waits for it, up to `limits.start_s`.
 
     Args:
-        role: "candidate", "reference", "eager", "compile" or "null"; for messages.
+        role: "candidate", "reference", "null" or a stock arm; for messages.
         sandbox: how to confine it.
         limits: what it may use.
         threads: OpenMP and torch threads.
         trusted_cache: folder for compiled artefacts that outlives the worker (stock arms only, never candidates).
         readable: further folders or files it may read (what a reference imports).
+        device: "cpu" or "cuda": where it computes.
 
     Raises:
         WorkerError: the process could not be started.
@@ -69,6 +70,7 @@ class Worker:
         threads: int,
         trusted_cache: Path | None = None,
         readable: Sequence[Path] = (),
+        device: str = "cpu",
     ) -> None:
         self.role = role
         self._limits = limits
@@ -84,7 +86,7 @@ class Worker:
             launch = sandbox.launch(
                 host_scratch=self._scratch,
                 limits=limits,
-                plan={"role": role, "fd": theirs.fileno(), "threads": threads},
+                plan={"role": role, "fd": theirs.fileno(), "threads": threads, "device": device},
                 readable=readable,
                 cache_folder=trusted_cache,
                 number=next(_numbers),
@@ -128,7 +130,7 @@ class Worker:
         """
         return self._ask({**arguments, "command": command}, timeout_s)
 
-    def give(self, slot: Slot, *, writable: bool) -> int:
+    def give(self, slot: Lent, *, writable: bool) -> int:
         """Lend a slot; the worker can only ever read it unless `writable`.
 
         Returns:
@@ -148,8 +150,9 @@ class Worker:
             "kind": slot.kind,
             "nbytes": slot.nbytes,
             "writable": writable,
+            **slot.note,
         }
-        self._ask(message, self._limits.start_s, (slot.fd,))
+        self._ask(message, self._limits.start_s, slot.fds)
         return number
 
     def take_back(self, number: int) -> None:
@@ -231,6 +234,8 @@ class Worker:
         except ChannelClosed as error:
             raise self._post_mortem() from error
         if "error" in reply:
+            if reply["error"].get("broken") is True:  # it can compute nothing any more
+                self.close()
             raise refusal(reply["error"])
         result: dict[str, Any] = reply["result"]
         return result

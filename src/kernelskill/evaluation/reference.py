@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from kernelskill.errors import TaskError
 from kernelskill.evaluation import families
-from kernelskill.evaluation.channel import Slot
 from kernelskill.evaluation.correctness import finite_share
+from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits
 from kernelskill.evaluation.sandbox import Sandbox
@@ -25,14 +26,26 @@ FINITE = 0.99
 
 
 def reference_worker(
-    role: str, task: Task, sandbox: Sandbox, limits: Limits, threads: int, cache: Path | None = None
+    role: str,
+    task: Task,
+    sandbox: Sandbox,
+    limits: Limits,
+    threads: int,
+    cache: Path | None = None,
+    device: str = "cpu",
 ) -> StockWorker:
     """A worker that may read what the reference imports."""
     reference = task.reference
     readable = [Path(folder) for folder in reference.search_path]
     readable += [Path(reference.path)] if reference.path else []
     return StockWorker(
-        role, sandbox=sandbox, limits=limits, threads=threads, trusted_cache=cache, readable=readable
+        role,
+        sandbox=sandbox,
+        limits=limits,
+        threads=threads,
+        trusted_cache=cache,
+        readable=readable,
+        device=device,
     )
 
 
@@ -44,7 +57,11 @@ def load_arm(worker: StockWorker, task: Task, arm: str) -> None:
     """
     try:
         worker.call(
-            "load_reference", timeout_s=DESCRIBE_S, reference=task.reference.model_dump(mode="json"), arm=arm
+            "load_reference",
+            timeout_s=DESCRIBE_S,
+            reference=task.reference.model_dump(mode="json"),
+            arm=arm,
+            precision=task.precision.value,
         )
     except StockFailure as failure:
         raise TaskError(f"{task.name}: {failure.line}") from failure
@@ -71,26 +88,51 @@ class ReferenceSide:
         workload: what it was seen to take and give.
         count: calls in a batch.
         seconds: longest time for one command.
+        device: where the worker computes.
+        again: starts such a worker anew, where inputs that the reference refuses may take the whole worker down (a
+            failed assert on a GPU does); without it the loss of the worker is an error.
     """
 
-    def __init__(self, worker: StockWorker, workload: Workload, count: int, seconds: float) -> None:
-        self.worker = worker
+    def __init__(
+        self,
+        worker: StockWorker,
+        workload: Workload,
+        count: int,
+        seconds: float,
+        device: Device = CPU,
+        again: Callable[[], StockWorker] | None = None,
+    ) -> None:
         self.workload = workload
         self.layout = Layout.of(workload.inputs, count)
+        self.device = device
         self._seconds = seconds
-        tree = (workload.inputs_tree, workload.outputs_tree)
-        outputs, wide = Layout.of(workload.outputs, count), Layout.of(as_float64(workload.outputs), count)
-        self._eager = Seat(worker, self.layout, outputs, *tree, watched=False, seconds=seconds)
-        self._twin = Seat(worker, self.layout, wide, *tree, watched=False, seconds=seconds)
-        self._bound: Seat = self._twin
-        self._draws = Slot(self.layout.nbytes)
-        self._drawn = torch.frombuffer(self._draws.view(), dtype=torch.uint8)
-        self._number = worker.give(self._draws, writable=True)
-        self._state = State(worker, workload, seconds, by_shape=False)
+        self._again = again
+        self._places: dict[str, tuple[int, ...]] = {}
+        self._sit(worker)
         self.initial = self._state.read()
         """The state that every arm starts every check from."""
         self._values = self.initial
-        self._places: dict[str, tuple[int, ...]] = {}
+
+    def _sit(self, worker: StockWorker) -> None:
+        self.worker = worker
+        tree = (self.workload.inputs_tree, self.workload.outputs_tree)
+        count = self.layout.count
+        outputs = Layout.of(self.workload.outputs, count)
+        wide = Layout.of(as_float64(self.workload.outputs), count)
+        self.device.reserve(self.layout.nbytes, max(outputs.nbytes, wide.nbytes))
+
+        def seat(results: Layout) -> Seat:
+            return Seat(
+                worker, self.layout, results, *tree, watched=False, seconds=self._seconds, device=self.device,
+                trusted=True,
+            )  # fmt: skip
+
+        self._eager, self._twin = seat(outputs), seat(wide)
+        self._bound: Seat = self._twin
+        self._draws = self.device.lend(self.layout.nbytes, "inputs", trusted=True)
+        self._drawn = self._draws.tensor()
+        self._number = worker.give(self._draws, writable=True)
+        self._state = State(worker, self.workload, self._seconds, by_shape=False, device=self.device)
 
     def give_state(self, values: dict[str, torch.Tensor]) -> None:
         """Set the reference's parameters and buffers, which also every later call starts from."""
@@ -131,9 +173,24 @@ class ReferenceSide:
         """End the worker."""
         self._state.close()
         self._drawn = torch.empty(0, dtype=torch.uint8)
-        self._draws.close()
+        self.device.give_back(self._draws)
         self._eager.close()
         self._twin.close()
+
+    def revive(self, loss: StockFailure) -> None:
+        """Start the worker anew after inputs that took it down, with the state it had.
+
+        Args:
+            loss: how it was lost.
+
+        Raises:
+            StockFailure: `loss`, where a loss is an error.
+        """
+        if self._again is None:
+            raise loss
+        self.close()
+        self._sit(self._again())
+        self._state.write(self._values)
 
     def _draw(self, seeds: list[int]) -> torch.Tensor:
         specs = [spec.model_dump(mode="json") for spec in self.workload.inputs]
@@ -146,11 +203,11 @@ class ReferenceSide:
                 offsets=[call * self.layout.step + start for start in self.layout.starts],
                 specs=specs,
             )
-        return self._drawn[: len(seeds) * self.layout.step].clone()
+        return self.device.private(self._drawn[: len(seeds) * self.layout.step])
 
     def _change(self, batch: torch.Tensor, seeds: list[int], family: str, places: tuple[int, ...]) -> None:
         for call, seed in enumerate(seeds):
-            rng = torch.Generator().manual_seed(seed % (1 << 62) + 1)
+            rng = self.device.generator(seed % (1 << 62) + 1)
             families.apply(family, self.layout.views(batch, call), places, rng)
 
     def _find_places(self, family: str) -> tuple[int, ...]:
@@ -167,9 +224,9 @@ class ReferenceSide:
         self._change(batch, [seed], family, places)
         try:
             eager, twin = self.eager(batch, 1), self.twin(batch, 1)
-        except StockFailure:
+        except StockFailure as failure:
             if not self.worker.alive:
-                raise
+                self.revive(failure)
             return False
         return finite_share(twin[0]) >= FINITE and finite_share(eager[0]) >= FINITE
 

@@ -24,6 +24,8 @@ WARM_UP = 2
 NO_OUTPUTS = torch.empty(0, dtype=torch.uint8)
 MORE_ROUNDS = 1.0
 """Rounds added at most, as a share of those planned, in place of disturbed ones."""
+CHECKED = frozenset({"candidate", "eager"})
+"""Arms whose outputs are looked at; those of others would only fill memory."""
 UNTRUSTED = frozenset({"candidate", "base"})
 """Arms whose waiting may be their own doing; it decides nothing about what is kept."""
 LATE_MS, LATE_SHARE = 1.0, 0.1
@@ -44,6 +46,7 @@ class Measured:
     late: dict[str, list[float]] = field(default_factory=dict)
     processors: dict[str, list[float]] = field(default_factory=dict)
     slowdown: dict[str, list[float]] = field(default_factory=dict)
+    clock_mhz: dict[str, list[float]] = field(default_factory=dict)
     dropped: int = 0
     """Disturbed rounds that were left out."""
     flags: set[str] = field(default_factory=set)
@@ -60,6 +63,9 @@ class Measured:
             self.late.setdefault(arm, []).append(burst.late_ms)
             self.processors.setdefault(arm, []).append(burst.processors)
             self.slowdown.setdefault(arm, []).append(burst.slowdown)
+            self.clock_mhz.setdefault(arm, []).append(burst.clock_mhz)
+            if burst.throttled:
+                self.flags.add(f"the device was throttled in rounds that count: {burst.throttled}")
             if arm == "candidate":
                 self.flags.update(burst.flags)
 
@@ -158,10 +164,12 @@ def run_rounds(
             for arm, seat in seats:
                 if prepare is not None:
                     prepare(seat)
-                bursts[arm] = seat.burst(batch, command="null" if arm == "null" else "run", rest=True)
+                burst = seat.burst(batch, command="null" if arm == "null" else "run", rest=True)
+                bursts[arm] = burst if arm in CHECKED else replace(burst, outputs=NO_OUTPUTS)
             check(batch, bursts)
             if number >= WARM_UP:
                 kept.append({arm: replace(burst, outputs=NO_OUTPUTS) for arm, burst in bursts.items()})
+            del batch, bursts
             if sum(not _is_disturbed(item) for item in kept) >= rounds:
                 break
     finally:
@@ -181,6 +189,8 @@ def _summed(played: list[dict[str, Burst]], rounds: int, calls: int) -> Measured
 
 
 def _is_disturbed(bursts: dict[str, Burst]) -> bool:
+    if any(burst.throttled for burst in bursts.values()):
+        return True
     return any(
         burst.slowdown > 1 + BUSY for arm, burst in bursts.items() if arm not in UNTRUSTED and arm != "null"
     )

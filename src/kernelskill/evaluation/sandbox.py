@@ -86,6 +86,10 @@ class Sandbox:
     """In words: what holds, and why stronger ways were passed over."""
     facts: dict[str, bool] = field(default_factory=dict, hash=False)
     """What the probe saw: files_hidden, network_blocked, pids_hidden, no_capabilities."""
+    gpu: str = ""
+    """UUID of the GPU that workers see; empty: none. Such workers keep our process ids (see `cuda/confine.py`)."""
+    own_network: bool = False
+    """Whether workers get an empty network though they keep everything else of the machine's."""
 
     @classmethod
     def probe(cls, without: frozenset[Way] = frozenset()) -> Sandbox:
@@ -153,11 +157,15 @@ class Sandbox:
                 "root": str(host_scratch) if private else None,
                 "scratch": str(host_scratch),
                 "user_namespace": os.geteuid() != 0,
+                "network": self.own_network,
                 "mounts": [mount.as_json() for mount in root],
                 "argv": worker,
             }
             argv = [sys.executable, "-I", "-S", str(WORKER / "launch.py"), json.dumps(order)]
-        return Launch(argv, environment(scratch, plan["threads"], cache_folder), scratch)
+        settings = environment(scratch, plan["threads"], cache_folder)
+        if self.gpu:
+            settings |= gpu_environment(self.gpu, settings["PATH"], str(cache_folder or scratch))
+        return Launch(argv, settings, scratch)
 
     def _limits(self, limits: Limits) -> dict[str, list[int]]:
         running = 0 if self.way in ("bubblewrap", "namespaces") or self.own_user else _tasks_of(os.getuid())
@@ -175,10 +183,11 @@ class Sandbox:
     def _landlock(self, scratch: str, readable: list[str], kept: list[str]) -> dict[str, list[str]] | None:
         if self.way == "plain":
             return None
-        write = [scratch, *kept, *DEVICES]
+        write = [scratch, *kept, *DEVICES, *(gpu_files() if self.gpu else ())]
         if self.way != "landlock":  # the root holds nothing foreign anyway
             return {"read": ["/"], "write": [*write, "/dev/shm"]}
         read = [*SYSTEM, *SETTINGS, *HARDWARE, *python_folders(), *readable, "/proc"]
+        read += ["/sys", os.environ.get("CUDA_HOME", "/usr/local/cuda")] if self.gpu else []
         return {"read": read, "write": write}
 
 
@@ -202,6 +211,28 @@ def environment(scratch: str, threads: int, cache_folder: Path | None) -> dict[s
         "MKL_NUM_THREADS": str(threads),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
+
+
+def gpu_environment(gpu: str, path: str, caches: str) -> dict[str, str]:
+    """What a worker's environment holds beside, so that it sees one GPU and keeps its caches apart.
+
+    Args:
+        gpu: UUID.
+        path: PATH without the CUDA toolkit.
+        caches: folder of compiled kernels.
+    """
+    found = {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_CACHE_PATH": f"{caches}/cuda", "CUDA_MODULE_LOADING": "LAZY"}
+    toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    if toolkit.exists():
+        found |= {"CUDA_HOME": str(toolkit), "PATH": f"{toolkit}/bin:{path}"}
+    if "LD_LIBRARY_PATH" in os.environ:  # on some machines the driver lies nowhere else
+        found["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    return found
+
+
+def gpu_files() -> list[str]:
+    """Device files of the NVIDIA driver, and the shared memory that it uses."""
+    return ["/dev/shm", *sorted(str(path) for path in Path("/dev").glob("nvidia*"))]
 
 
 def _bwrap(own_user: bool) -> list[str]:
@@ -245,12 +276,12 @@ def _probe(without: frozenset[Way]) -> Sandbox:
         if way in without:
             continue
         tried = Sandbox(way, own_user)
-        facts, reason = _try(tried)
+        facts, reason = attempt(tried)
         if facts is None:
             passed_over.append(f"no {way}{' with own user' if own_user else ''}: {reason}")
             continue
-        level = _level(facts)
-        found = Sandbox(way, own_user, level, (*_words(tried, facts), *passed_over), facts)
+        level = level_of(facts)
+        found = Sandbox(way, own_user, level, (*words(tried, facts), *passed_over), facts)
         if best is None or (best.level != "full" and level == "full"):
             best = found
         if best.level == "full":
@@ -258,23 +289,27 @@ def _probe(without: frozenset[Way]) -> Sandbox:
     return best or Sandbox("plain", False, "plain", ("limits", "supervisor", *passed_over))
 
 
-def _level(facts: dict[str, bool]) -> Level:
+def level_of(facts: dict[str, bool]) -> Level:
+    """The name of what holds."""
     if all(facts.values()):
         return "full"
     return "partial" if facts["files_hidden"] or facts["network_blocked"] else "plain"
 
 
-def _words(sandbox: Sandbox, facts: dict[str, bool]) -> tuple[str, ...]:
+def words(sandbox: Sandbox, facts: dict[str, bool]) -> tuple[str, ...]:
+    """What holds, in words."""
     words: list[str] = [sandbox.way]
     if sandbox.way != "plain" and sandbox.way != "landlock" and landlock_abi():
         words.append(f"landlock {landlock_abi()}")
     words += [name.replace("_", " ") for name, held in facts.items() if held]
-    if sandbox.way == "landlock" and facts["network_blocked"]:  # it knows nothing of UDP
+    if (
+        sandbox.way == "landlock" and facts["network_blocked"] and not sandbox.own_network
+    ):  # it knows nothing of UDP
         words[words.index("network blocked")] = "tcp blocked"
     return (*words, *(["own user"] if sandbox.own_user else []), "limits")
 
 
-def _try(sandbox: Sandbox) -> tuple[dict[str, bool] | None, str]:
+def attempt(sandbox: Sandbox) -> tuple[dict[str, bool] | None, str]:
     """What holds inside such a sandbox; None with the reason if workers cannot even start in it."""
     if sandbox.way == "bubblewrap" and shutil.which("bwrap") is None:
         return None, "not installed"
@@ -291,13 +326,15 @@ def _try(sandbox: Sandbox) -> tuple[dict[str, bool] | None, str]:
             "role": "probe",
             "threads": 1,
             "probe": {
+                "gpu": bool(sandbox.gpu),
                 "secret": str(secret),
                 "needed": [str(torch / "torch/__init__.py"), str(torch / "torch/lib")] if torch else [],
                 "port": listener.getsockname()[1],
                 "pids": str(Path("/proc/self/ns/pid").readlink()),
             },
         }
-        limits = Limits(memory_bytes=0, cpu_s=20, processes=64, file_bytes=1 << 20)
+        file_bytes = 1 << 30 if sandbox.gpu else 1 << 20
+        limits = Limits(memory_bytes=0, cpu_s=20, processes=64, file_bytes=file_bytes)
         try:
             launch = sandbox.launch(host_scratch=Path(scratch), limits=limits, plan=plan)
             done = subprocess.run(

@@ -16,7 +16,8 @@ from statistics import mean
 import torch
 
 from kernelskill.evaluation import contention, replies
-from kernelskill.evaluation.channel import Slot
+from kernelskill.evaluation.channel import Lent
+from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Worker
 from kernelskill.evaluation.state import State
@@ -45,6 +46,10 @@ class Burst:
     slowdown: float = 1.0
     """By how much waiting for a processor may have lengthened the wall time, at most."""
     flags: tuple[str, ...] = ()
+    clock_mhz: float = 0.0
+    """Clock of the device right after the burst; 0 where it was not read."""
+    throttled: str = ""
+    """Why the device ran slower than it should ("" = it did not, or nothing is known)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Seat:
         seconds: longest time for one command.
         watched: stop the worker after each burst, and count its processor time.
         first_call_s: longest time for the first burst.
+        device: whose memory the slots are of.
+        trusted: whether a worker of ours sits here; on a GPU those share their slots, one bursting at a time.
     """
 
     def __init__(
@@ -78,6 +85,8 @@ class Seat:
         seconds: float,
         watched: bool = True,
         first_call_s: float = FIRST_CALL_S,
+        device: Device = CPU,
+        trusted: bool = False,
     ) -> None:
         self.worker = worker
         self.inputs = inputs
@@ -89,17 +98,22 @@ class Seat:
         self._warm = False
         self._watched = watched
         self._resting = False
-        self._input_slot, self._output_slot = Slot(inputs.nbytes), Slot(outputs.nbytes)
-        self._input = torch.frombuffer(self._input_slot.view(), dtype=torch.uint8)
-        self._output = torch.frombuffer(self._output_slot.view(), dtype=torch.uint8)
-        self._output.fill_(POISON)
+        self.device = device
+        self._trusted = trusted
+        self._slots: list[Lent] = []
+        self._input = self._output = torch.empty(0, dtype=torch.uint8)
         try:
+            self._slots.append(device.lend(inputs.nbytes, "inputs", trusted=trusted))
+            self._slots.append(device.lend(outputs.nbytes, "outputs", trusted=trusted))
+            self._input, self._output = (slot.tensor() for slot in self._slots)
+            self._output.fill_(POISON)
             self._bind = {
-                "inputs": inputs.bound(worker.give(self._input_slot, writable=False)),
-                "outputs": outputs.bound(worker.give(self._output_slot, writable=True)),
+                "inputs": inputs.bound(worker.give(self._slots[0], writable=False)),
+                "outputs": outputs.bound(worker.give(self._slots[1], writable=True)),
                 "tree": inputs_tree,
                 "outputs_tree": outputs_tree,
                 "count": inputs.count,
+                **device.binding(inputs.nbytes + outputs.nbytes),
             }
             self.bind()
         except BaseException:
@@ -129,18 +143,23 @@ class Seat:
         used = count * self.inputs.step
         self._output.fill_(POISON)
         self.wake()
-        before = self._usage() if self._watched else Usage()
         limit = self.seconds if self._warm else self._first_s
+        burst = self._timed(batch[:used], command, count, limit, rest=rest)
+        self._warm = True
+        return burst
+
+    def _timed(self, batch: torch.Tensor, command: str, count: int, limit: float, *, rest: bool) -> Burst:
+        before = self._usage() if self._watched else Usage()
         began = time.perf_counter()
-        self._input[:used].copy_(batch[:used])
+        self._input[: len(batch)].copy_(batch)
+        self.device.settle()
         reply = self.worker.call(command, timeout_s=limit, order=list(range(count)))
         wall = time.perf_counter() - began
         late = self._stop() if self._watched else 0.0
         after = self._usage() if self._watched else Usage()
-        outputs = self._output[: count * self.outputs.step].clone()
+        outputs = self.device.private(self._output[: count * self.outputs.step])
         if self._watched and not rest:
             self.wake()
-        self._warm = True
         times = replies.times_ms(reply, count) if command != "run64" else [1e3 * wall / count]
         computed = max(0.0, after.computed - before.computed)
         return Burst(
@@ -182,8 +201,9 @@ class Seat:
         if self.state is not None:
             self.state.close()
         self._input = self._output = torch.empty(0, dtype=torch.uint8)
-        self._input_slot.close()
-        self._output_slot.close()
+        for slot in self._slots:
+            self.device.give_back(slot)
+        self._slots.clear()
 
 
 def results(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernelskill.evaluation import replies
-from kernelskill.evaluation.channel import Slot
+from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Worker
 from kernelskill.records import StateSpec, Workload
@@ -14,14 +14,17 @@ from kernelskill.records import StateSpec, Workload
 class State:
     """The state of one worker, through a slot of its own."""
 
-    def __init__(self, worker: Worker, workload: Workload, seconds: float, *, by_shape: bool) -> None:
+    def __init__(
+        self, worker: Worker, workload: Workload, seconds: float, *, by_shape: bool, device: Device = CPU
+    ) -> None:
+        self._device = device
         self._worker = worker
         self._seconds = seconds
         self._by_shape = by_shape
         self.specs: tuple[StateSpec, ...] = tuple(item for item in workload.state if not item.tied_to)
         self._layout = Layout.of([item.spec for item in self.specs], 1)
-        self._slot = Slot(self._layout.nbytes) if self.specs else None
-        self._memory = torch.frombuffer(self._slot.view(), dtype=torch.uint8) if self._slot else None
+        self._slot = device.slot(self._layout.nbytes) if self.specs else None
+        self._memory = self._slot.tensor() if self._slot else None
         self._number = worker.give(self._slot, writable=True) if self._slot else 0
         self.missing: tuple[str, ...] = ()
         """Names that the worker's model does not have."""
@@ -31,10 +34,11 @@ class State:
         if self._memory is None:
             return {}
         self._memory.fill_(0xFF)  # what the worker doesn't write must not look like an answer
+        self._device.settle()
         absent = set(self._exchange(write=False))
         views = self._layout.views(self._memory, 0)
         return {
-            item.path: tensor.clone()
+            item.path: self._device.private(tensor)
             for item, tensor in zip(self.specs, views, strict=True)
             if item.path not in absent
         }
@@ -45,6 +49,7 @@ class State:
             return
         for item, target in zip(self.specs, self._layout.views(self._memory, 0), strict=True):
             target.copy_(values[item.path])
+        self._device.settle()
         self.missing = self._exchange(write=True)
 
     def close(self) -> None:

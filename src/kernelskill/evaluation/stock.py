@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from kernelskill.errors import KernelSkillError, WorkerError
 from kernelskill.evaluation.arms import Table
-from kernelskill.evaluation.process import WorkerFailure
+from kernelskill.evaluation.process import Worker, WorkerFailure
 from kernelskill.evaluation.reference import ReferenceSide
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.stock_worker import StockFailure
@@ -27,6 +27,24 @@ class Stock:
         self.seats: dict[str, Seat] = {}
         self._side: ReferenceSide | None = None
         self._base: tuple[str, Seat] | None = None
+        self._spare: Worker | None = None
+
+    def candidate(self, candidate: Candidate) -> Seat:
+        """A candidate in a fresh worker, which may have been started beforehand.
+
+        Raises:
+            WorkerFailure: it cannot be built; its verdict.
+        """
+        spare, self._spare = self._spare, None
+        if spare is not None and not spare.alive:
+            spare.close()
+            spare = None
+        return self.table.candidate(candidate, spare)
+
+    def start_spare(self) -> None:
+        """Start the next candidate's worker, which knows of no candidate yet; call when nothing is being timed."""
+        if self._spare is None:
+            self._spare = self.table.candidate_worker()
 
     @property
     def side(self) -> ReferenceSide:
@@ -121,6 +139,9 @@ class Stock:
         _close(self.seats.values())
         self.seats.clear()
         self.drop_base()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
 
     def close(self) -> None:
         """End every worker."""

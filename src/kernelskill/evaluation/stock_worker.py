@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelskill.errors import WorkerError
-from kernelskill.evaluation.channel import Slot
+from kernelskill.evaluation.channel import Lent
 from kernelskill.evaluation.process import Worker, WorkerFailure
 
 
@@ -43,7 +43,7 @@ class StockWorker(Worker):
         except WorkerFailure as failure:
             raise StockFailure(self.role, failure) from failure
 
-    def give(self, slot: Slot, *, writable: bool) -> int:
+    def give(self, slot: Lent, *, writable: bool) -> int:
         """As `Worker.give`.
 
         Raises:

@@ -115,7 +115,7 @@ class Trial:
             if family == "task" or self.reference.places(family):
                 self.family(seat, family, initial)
         if initial:
-            rng = torch.Generator().manual_seed(self.secret.next() >> 2)
+            rng = self.reference.device.generator(self.secret.next() >> 2)
             values = dict(zip(initial, perturbed(list(initial.values()), rng), strict=True))
             self.family(seat, PERTURBED, values)
         seat.give_state(initial)
@@ -140,6 +140,7 @@ class Trial:
             due = self._due(batch, calls, family)
             if due is None:
                 return
+            self.reference.device.trim()
             reset = (lambda: seat.give_state(values)) if self.workload.updated_state else None
             mine = results(seat, batch, calls, reset=reset)
             for rows in zip(mine, *due, strict=True):
@@ -159,7 +160,7 @@ class Trial:
             return self.reference.eager(batch, calls), self.reference.twin(batch, calls)
         except StockFailure as failure:
             if not self.reference.worker.alive:
-                raise
+                self.reference.revive(failure)
             if family == "task":
                 raise Wrong(
                     Status.UNTESTABLE, f"the reference fails on its own inputs: {failure.line}"
@@ -333,4 +334,4 @@ def _has_poison(tensor: torch.Tensor) -> bool:
         return bool(tensor.isnan().any())
     width = tensor.element_size()
     poison = torch.full((width,), POISON, dtype=torch.uint8).view(tensor.dtype if width > 1 else torch.uint8)
-    return bool((correctness.bits(tensor) == poison).any())
+    return bool((correctness.bits(tensor) == poison.to(tensor.device)).any())

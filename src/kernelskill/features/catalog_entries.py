@@ -10,7 +10,7 @@ from kernelskill.records.facts import Origin
 
 _Line = tuple[str, Kind, Origin, str, str]
 _CHOICES: dict[str, tuple[Scalar, ...]] = {
-    "target": ("cpu",),
+    "target": ("cpu", "cuda"),
     "floor_bound": ("memory", "compute", "overhead"),
     "wrapper": ("", "compile"),
     "kernel_kind": ("map", "reduce", "row", "strided", "scan", "pool"),
@@ -72,6 +72,15 @@ _KERNEL: tuple[_Line, ...] = (
     ("schedule_block", "int", "parsed", "elements", "inner elements kept in registers or cache at a time"),
     ("schedule_nontemporal", "bool", "parsed", "", "stores bypass the cache"),
     ("schedule_split", "int", "parsed", "", "parts that a row is split into; 0 = automatic, 1 = never"),
+    ("gpu_block", "int", "parsed", "elements", "elements that a program on a GPU holds; 0 = derived from the shape"),
+    ("gpu_rows", "int", "parsed", "", "rows that a program folds side by side; 0 = derived"),
+    ("gpu_num_warps", "int", "parsed", "", "warps of a program; 0 = derived"),
+    ("gpu_num_stages", "int", "parsed", "", "loads in flight ahead of a loop; 0 = the compiler's choice"),
+    ("gpu_split", "int", "parsed", "", "programs that share a row; 0 = derived, 1 = never"),
+    ("registers", "int", "parsed", "", "registers of a thread, of the largest function that was compiled for it"),
+    ("shared_bytes", "int", "parsed", "bytes", "shared memory of a program"),
+    ("warps", "int", "parsed", "", "warps of a program as compiled"),
+    ("occupancy_ratio", "float", "parsed", "", "warps that fit a multiprocessor by registers and shared memory"),
 )  # fmt: skip
 _BOTH: tuple[_Line, ...] = (
     ("time_us", "float", "measured", "us", "median time in a call of forward"),

@@ -65,7 +65,26 @@ def program_facts(kernel: Kernel, load: Load) -> dict[str, Scalar]:
         "schedule_block": schedule.block,
         "schedule_nontemporal": schedule.nontemporal,
         "schedule_split": schedule.split,
+        **{f"gpu_{name}": value for name, value in schedule.gpu.model_dump().items()},
     }
+
+
+REGISTERS = 65536
+"""Registers of a multiprocessor of compute capability 7.0 to 10.0 (CUDA C++ programming guide)."""
+RESIDENT_WARPS = 64
+SHARED_BYTES = 228 << 10
+"""Shared memory of a multiprocessor of compute capability 9.0, and near it elsewhere."""
+SMALLEST_SHARED = 1 << 10
+"""What a program takes of it at least."""
+
+
+def occupancy_ratio(registers: int, shared_bytes: int, warps: int) -> float | None:
+    """Share of a multiprocessor's warps that programs of this size can fill; None where a number is missing."""
+    if registers <= 0 or warps <= 0:
+        return None
+    by_registers = REGISTERS // (-(-registers // 8) * 8 * 32 * warps)
+    by_shared = SHARED_BYTES // max(SMALLEST_SHARED, shared_bytes)
+    return min(1.0, min(by_registers, by_shared) * warps / RESIDENT_WARPS)
 
 
 def launch_us(kernel: Kernel, ceilings: Ceilings) -> float:

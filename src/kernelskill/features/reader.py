@@ -10,7 +10,13 @@ from pydantic import ValidationError
 from kernelskill.errors import ProgramError
 from kernelskill.features.catalog import CATALOG, facts_of
 from kernelskill.features.graph_facts import graph_facts, operators_left
-from kernelskill.features.kernel_facts import launch_us, load_of, measured_facts, program_facts
+from kernelskill.features.kernel_facts import (
+    launch_us,
+    load_of,
+    measured_facts,
+    occupancy_ratio,
+    program_facts,
+)
 from kernelskill.program import Program
 from kernelskill.records import (
     Baselines,
@@ -31,10 +37,16 @@ from kernelskill.records.operators import family, function
 
 
 class ExpertFeatureReader:
-    """Reads facts with the help of this machine's ceilings."""
+    """Reads facts with the help of this machine's ceilings.
 
-    def __init__(self, ceilings: Ceilings) -> None:
+    Args:
+        ceilings: of the device that is written for.
+        target: its kind, "cpu" or "cuda".
+    """
+
+    def __init__(self, ceilings: Ceilings, target: str = "cpu") -> None:
         self._ceilings = ceilings
+        self._target = target
 
     def read(
         self,
@@ -75,7 +87,7 @@ class ExpertFeatureReader:
     def _whole(self, floor: Floor) -> dict[str, Scalar]:
         cache = self._ceilings.cache_bytes
         return {
-            "target": "cpu",
+            "target": self._target,
             "threads": self._ceilings.threads,
             "floor_ms": floor.floor_ms,
             "floor_bound": floor.bound,
@@ -145,6 +157,9 @@ def _overhead(profile: Profile | None) -> float | None:
 def _machine_code(profile: Profile | None, kernel: str) -> Iterator[Fact]:
     known = (profile.static if profile else {}).get(kernel, {})
     yield from facts_of({name: value for name, value in known.items() if name in CATALOG}, kernel)
+    sizes = [known.get(name) for name in ("registers", "shared_bytes", "warps")]
+    if all(isinstance(size, int) for size in sizes):
+        yield from facts_of({"occupancy_ratio": occupancy_ratio(*map(int, sizes))}, kernel)  # type: ignore[arg-type]
 
 
 def _operators(graph: Graph, profile: Profile | None) -> Iterator[Fact]:

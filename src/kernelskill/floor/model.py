@@ -81,11 +81,11 @@ def floor_of(workload: Workload, ceilings: Ceilings) -> Floor:
     for node in graph.nodes:
         moved = node_traffic(node, specs, used)
         if moved.total:
-            scaled = _at_float32_rate(node, works[node.name], specs)
+            scaled = _at_float32_rate(node, works[node.name], specs, ceilings)
             alone = max(ceilings.traffic_us(moved.read, moved.written) / 1e3, _compute_ms(scaled, ceilings))
             per_node[node.name] = alone
     total = _sum(works.values())
-    scaled = _sum(_at_float32_rate(node, works[node.name], specs) for node in graph.nodes)
+    scaled = _sum(_at_float32_rate(node, works[node.name], specs, ceilings) for node in graph.nodes)
     return _floor(
         demand.traffic(workload.state),
         total,
@@ -179,8 +179,10 @@ def _compute_ms(scaled: Work, ceilings: Ceilings) -> float:
     return max(scaled.flops / ceilings.fp32_gflops, scaled.transcendentals / ceilings.exp_gops) / 1e6
 
 
-def _at_float32_rate(node: Node, done: Work, specs: dict[Ref, TensorSpec]) -> Work:
+def _at_float32_rate(node: Node, done: Work, specs: dict[Ref, TensorSpec], ceilings: Ceilings) -> Work:
     """Work in units that take as long as float32 operations."""
+    if ceilings.tf32_gflops and family(node.op) in {"conv", "recurrent"}:
+        done = Work(done.flops * min(1.0, ceilings.fp32_gflops / ceilings.tf32_gflops), done.transcendentals)
     reduced = any(specs[ref].dtype in _REDUCED for ref in node.refs() if ref in specs)
     if reduced and family(node.op) in {"matmul", "conv", "attention", "recurrent"}:
         return Work(done.flops / _REDUCED_SPEEDUP, done.transcendentals / 2)

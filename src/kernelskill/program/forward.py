@@ -25,9 +25,15 @@ class Forward:
     """Names values and spells statements."""
 
     def __init__(
-        self, program: Program, workload: Workload, parameters: list[str], indexed: bool = True
+        self,
+        program: Program,
+        workload: Workload,
+        parameters: list[str],
+        indexed: bool = True,
+        on_gpu: bool = False,
     ) -> None:
         self.indexed = indexed
+        self.on_gpu = on_gpu
         self.program = program
         self.workload = workload
         self.taken = {*parameters, *(kernel.name for kernel in program.kernels), "self", "torch", "F", "nn"}
@@ -38,13 +44,15 @@ class Forward:
         """Statements of the body, the return included."""
         graph = self.program.graph
         uses, counted = self._uses(), self._counted()
-        for name, path in self._input_paths().items():
+        paths = self._input_paths()
+        for name, path in paths.items():
             self.names[name, 0] = path
+        device = f", device={next(iter(paths.values()))}.device" if self.on_gpu and paths else ""
         for state in graph.state:
             if state.kind != "constant":
                 self.names[state.name, 0] = attribute(state.path, self.indexed)
         lines = [
-            f"{self._bind(state.name, 0)} = torch.tensor({state.value!r}, dtype=torch.{state.spec.dtype})"
+            f"{self._bind(state.name, 0)} = torch.tensor({state.value!r}, dtype=torch.{state.spec.dtype}{device})"
             for state in graph.state
             if state.kind == "constant" and uses.get((state.name, 0))
         ]

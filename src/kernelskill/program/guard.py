@@ -14,6 +14,12 @@ def _is_like(tensor, shape, stride, dtype):
     """Whether a tensor is laid out as those that the kernels were proven on."""
     return tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype and tensor.is_cpu
 '''
+IS_LIKE_ON_GPU = '''\
+def _is_like(tensor, shape, stride, dtype):
+    """Whether a tensor is laid out as those that the kernels were proven on, where kernels are launched."""
+    here = tensor.is_cuda and tensor.get_device() == torch.cuda.current_device()
+    return here and tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype
+'''
 NEED_GRAD = '''\
 def _need_grad(*tensors):
     """Whether autograd has to record a call on these."""
@@ -22,14 +28,19 @@ def _need_grad(*tensors):
 MODE_DEPENDENT = ("batch_norm", "dropout", "instance_norm", "rrelu")
 
 
-def guard(program: Program, workload: Workload, reference: ReferenceText, is_module: bool) -> list[str]:
-    """Statements that send everything but proven calls to the original forward."""
+def guard(
+    program: Program, workload: Workload, reference: ReferenceText, is_module: bool, place: str = "is_cpu"
+) -> list[str]:
+    """Statements that send everything but proven calls to the original forward.
+
+    `place` is the property of a tensor that says it is where kernels run.
+    """
     given = bound_arguments(workload, list(reference.parameters))
     checks = [check for name, part in given.items() for check in _checks(part, name, workload)]
     checks += [_equals(name, text) for name, text in reference.defaults.items() if name not in given]
     if is_module and _depends_on_mode(workload):
         checks.append("self.training" if program.graph.training else "not self.training")
-    checks += _state_checks(program)
+    checks += _state_checks(program, place)
     tensors = [path for name, part in given.items() for _, path in tensor_paths(part, name)]
     listed = ", ".join([*tensors, *(["*self.parameters()"] if is_module and workload.state else [])])
     if listed:
@@ -71,11 +82,11 @@ def _depends_on_mode(workload: Workload) -> bool:
     )
 
 
-def _state_checks(program: Program) -> list[str]:
+def _state_checks(program: Program, place: str) -> list[str]:
     """One tensor of each type that kernels read from the module: casts and moves change all of them."""
     read = {ref for node in program.graph.nodes if node.op.startswith("kernel:") for ref in node.refs()}
     first: dict[str, str] = {}
     for state in program.graph.state:
         if state.kind != "constant" and Ref(node=state.name) in read:
             first.setdefault(state.spec.dtype, attribute(state.path))
-    return [f"{path}.dtype is torch.{dtype} and {path}.is_cpu" for dtype, path in first.items()]
+    return [f"{path}.dtype is torch.{dtype} and {path}.{place}" for dtype, path in first.items()]

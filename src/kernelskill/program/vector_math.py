@@ -6,7 +6,8 @@ are ours because no library may be linked that changes the floating-point mode o
 libm end vectorisation. They hold without -ffast-math: infinities, NaN and denormals come out as in libm.
 
 Sources: log: Cephes single-precision coefficients (Moshier); erf: minimax fit in two ranges (Juffa); exp: a fit of our
-own, with exp(r) - 1 within 1.7e-8 of its value for |r| <= ln 2 / 2. Measured error against float64: see `tests/program/test_vector_math.py`.
+own, with exp(r) - 1 within 1.7e-8 of its value for |r| <= ln 2 / 2. Measured error against float64: see
+`tests/program/test_vector_math.py`.
 """
 
 from __future__ import annotations

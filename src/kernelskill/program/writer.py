@@ -7,12 +7,14 @@ reference's helpers; `ModelNew` with the reference's own constructor and a forwa
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import cpp
 from kernelskill.program.arguments import attribute, folded, spelled
 from kernelskill.program.forward import Forward
-from kernelskill.program.guard import IS_LIKE, NEED_GRAD, guard
+from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, NEED_GRAD, guard
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.reference_text import ReferenceText, cut, renamed
 from kernelskill.records import Task, TensorSpec, Workload
@@ -47,7 +49,30 @@ STANDARD_IMPORTS = (
 )
 
 
-def write(program: Program, task: Task, workload: Workload) -> str:
+def _cpp_sections(kernels: tuple[Kernel, ...]) -> list[str]:
+    """The C++ text, how it is built, and a thin function a kernel."""
+    bound = ["_library = _build(KERNELS)", *(_argtypes(kernel) for kernel in kernels)]
+    text = f'KERNELS = r"""\n{cpp.source(kernels)}"""'
+    return [text, BUILD.rstrip(), "\n".join(bound), *(_wrapper(kernel) for kernel in kernels)]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a candidate's file needs to know of the language its kernels are printed in."""
+
+    sections: Callable[[tuple[Kernel, ...]], list[str]]
+    """Kernels -> texts in order; each kernel is a function of its name in the end."""
+    standard_imports: str = ""
+    """Of the standard library."""
+    imports: tuple[str, ...] = ()
+    """Of packages, besides torch."""
+    on_gpu: bool = False
+
+
+CPP = Target(sections=_cpp_sections, standard_imports=STANDARD_IMPORTS)
+
+
+def write(program: Program, task: Task, workload: Workload, target: Target = CPP) -> str:
     """The candidate's source.
 
     Raises:
@@ -57,18 +82,16 @@ def write(program: Program, task: Task, workload: Workload) -> str:
     if program.wrapper == "compile":
         return _compiled(task, reference)
     parameters = list(reference.parameters) if reference else _parameters(workload)
-    forward = Forward(program, workload, parameters, indexed=reference is not None)
+    forward = Forward(program, workload, parameters, indexed=reference is not None, on_gpu=target.on_gpu)
     body = forward.lines()
     kernels = program.kernels
-    parts = [_title(task, program), _imports(reference, bool(kernels))]
+    parts = [_title(task, program), _imports(reference, target if kernels else None)]
     if kernels:
-        parts += [f'KERNELS = r"""\n{cpp.source(kernels)}"""', BUILD.rstrip()]
-        parts.append("\n".join(["_library = _build(KERNELS)", *(_argtypes(kernel) for kernel in kernels)]))
-        parts += [_wrapper(kernel) for kernel in kernels]
+        parts += target.sections(kernels)
     if reference:
-        parts += [IS_LIKE.rstrip(), NEED_GRAD.rstrip()]
+        parts += [(IS_LIKE_ON_GPU if target.on_gpu else IS_LIKE).rstrip(), NEED_GRAD.rstrip()]
         parts += [text for text in reference.definitions]
-    parts.append(_model(program, task, workload, reference, parameters, body))
+    parts.append(_model(program, task, workload, reference, parameters, body, target))
     return "\n\n\n".join(parts) + "\n"
 
 
@@ -78,13 +101,16 @@ def _title(task: Task, program: Program) -> str:
     return "\n".join(line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""]))
 
 
-def _imports(reference: ReferenceText | None, has_kernels: bool) -> str:
+def _imports(reference: ReferenceText | None, target: Target | None) -> str:
+    """The file's imports; no target where it has no kernels."""
     own = list(reference.imports) if reference else []
     if not any(line.strip() == "import torch" for line in own):
         own.insert(0, "import torch")
     if not any(line.strip() in {"import torch.nn as nn", "from torch import nn"} for line in own):
         own.append("from torch import nn")
-    return "\n\n".join([*([STANDARD_IMPORTS] if has_kernels else []), "\n".join(dict.fromkeys(own))])
+    own += target.imports if target else ()
+    standard = [target.standard_imports] if target and target.standard_imports else []
+    return "\n\n".join([*standard, "\n".join(dict.fromkeys(own))])
 
 
 def _argtypes(kernel: Kernel) -> str:
@@ -121,6 +147,7 @@ def _model(
     reference: ReferenceText | None,
     parameters: list[str],
     body: list[str],
+    target: Target,
 ) -> str:
     indent = " " * 4
     declared = [reference.signature] if reference else parameters
@@ -137,7 +164,8 @@ def _model(
     else:
         lines = [renamed(reference.entry, task.reference.entry, "ModelNew").rstrip(), "", signature]
     if reference is not None:
-        lines += guard(program, workload, reference, task.reference.kind == "module")
+        place = "is_cuda" if target.on_gpu else "is_cpu"
+        lines += guard(program, workload, reference, task.reference.kind == "module", place)
     lines += [part for line in body for part in folded(indent * 2 + line)]
     return "\n".join(lines)
 
@@ -199,7 +227,7 @@ def _compiled(task: Task, reference: ReferenceText | None) -> str:
         "        self.compile()"
     )
     title = f'"""{task.name} under torch.compile.\n\nSkills: library-compile.\n"""'
-    parts = [title, _imports(reference, False), *reference.definitions, reference.entry, model]
+    parts = [title, _imports(reference, None), *reference.definitions, reference.entry, model]
     return "\n\n\n".join(parts) + "\n"
 
 

@@ -92,6 +92,9 @@ class Ceilings(Record):
     """Footprint in bytes (as text) -> best bandwidth of reading alone; empty = as `bandwidth_gb_per_s`."""
     write_gb_per_s: dict[str, float] = {}
     """Footprint in bytes (as text) -> best bandwidth of writing alone; empty = as `bandwidth_gb_per_s`."""
+    tf32_gflops: float | None = None
+    """Rate of products whose inputs are rounded to TF32, which is what convolutions do on a GPU by default; None where
+    there are none."""
     cache_bytes: int | None = None
     """Private (second-level) cache of all threads together; None where the system doesn't tell."""
 

@@ -26,6 +26,8 @@ DRAWS = 3
 NOISE = 0.1
 """Spread of the noise that weights are moved by."""
 HIDDEN = "hidden-state"
+PIECE = 1 << 26
+"""Elements on a GPU that are widened together."""
 
 Results = list[torch.Tensor]
 
@@ -153,7 +155,7 @@ class Audit:
                 for parameter in self.model.parameters():
                     if parameter.is_floating_point():
                         change = torch.randn(parameter.shape, generator=rng)
-                        parameter.add_(change.to(parameter.dtype), alpha=NOISE)
+                        parameter.add_(change.to(parameter), alpha=NOISE)
             seed_all(noise)
             result = _leaves(self.model(*args, **kwargs))
             result = [tensor.clone() for tensor in result]
@@ -184,11 +186,20 @@ def alike(left: Results, right: Results, relative: float) -> bool:
             continue
         if relative == 0.0 or not (one.is_floating_point() or one.is_complex()):
             return False
-        wide = torch.complex128 if one.is_complex() else torch.float64
-        values = [torch.nan_to_num(item.to(wide), posinf=1e30, neginf=-1e30) for item in (one, other)]
-        if float((values[0] - values[1]).abs().max()) > relative * float(values[0].abs().max()):
+        apart = largest = 0.0
+        for mine, others in zip(_pieces(one), _pieces(other), strict=True):
+            wide = torch.complex128 if one.is_complex() else torch.float64
+            values = [torch.nan_to_num(item.to(wide), posinf=1e30, neginf=-1e30) for item in (mine, others)]
+            apart = max(apart, float((values[0] - values[1]).abs().max()))
+            largest = max(largest, float(values[0].abs().max()))
+        if apart > relative * largest:
             return False
     return True
+
+
+def _pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The whole, or parts of it where temporaries of its size would not fit into a GPU's memory."""
+    return tensor.reshape(-1).split(PIECE) if tensor.is_cuda and tensor.numel() > PIECE else (tensor,)
 
 
 def as_tensors(leaves: list[Any]) -> Results:

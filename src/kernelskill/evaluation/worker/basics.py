@@ -13,10 +13,25 @@ def handle_ping(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def handle_slot(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    """Map a slot; its descriptor came with the message."""
+    """Map a slot; its descriptor (or handle) came with the message."""
     session.slots.add(
-        message["slot"], message["kind"], message["fds"][0], message["nbytes"], writable=message["writable"]
+        message["slot"],
+        message["kind"],
+        message["fds"][0] if message["fds"] else -1,
+        message["nbytes"],
+        writable=message["writable"],
+        handle=message.get("handle", ""),
     )
+    return {}
+
+
+def handle_touch(session: Session, message: dict[str, Any]) -> dict[str, Any]:
+    """Add 1 to every byte of a slot, so that the judge sees whether both mean the same memory."""
+    slot = session.slots[message["slot"]]
+    slot.pull()
+    slot.tensor({"shape": [slot.nbytes], "stride": [1], "dtype": "uint8"}, 0).add_(1)
+    slot.push()
+    session.settle()
     return {}
 
 

@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def handle_load_candidate(session: Session, message: dict[str, Any]) -> dict[str
     """
     threads = message.get("threads") or session.threads
     torch.set_num_threads(threads)
+    settings.prefer(message.get("precision", ""), session.device)
     session.extra["settings"] = settings.snapshot()
     path = session.scratch / f"{MODULE}.py"
     path.write_text(message["source"], encoding="utf-8")
@@ -47,6 +49,23 @@ def handle_load_candidate(session: Session, message: dict[str, Any]) -> dict[str
         )
     session.model = _construct(session, entry, message.get("init_tree"))
     return {"names": state_names(session.model)}
+
+
+def settled(session: Session, build: Callable[[], Any]) -> Any:
+    """What `build` gives, on the worker's device.
+
+    On a GPU tensors are made there from the start; a constructor that cannot do with that is run once more on the CPU.
+    """
+    if session.device == "cpu":
+        return build()
+    try:
+        with session.home():
+            built = build()
+    except (TypeError, RuntimeError) as error:
+        if is_build_error(error):
+            raise
+        built = build()
+    return built.to(session.device) if isinstance(built, torch.nn.Module) else built
 
 
 def state_names(model: Any) -> dict[str, list[str]]:
@@ -88,7 +107,7 @@ def _construct(session: Session, entry: Any, init_tree: Any) -> Any:
         return entry
     args, kwargs = arguments(init_tree, [])
     try:
-        return entry(*args, **kwargs)
+        return settled(session, lambda: entry(*args, **kwargs))
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included
         raise _failure(error, session, "build-error" if is_build_error(error) else "runtime-error") from None
 

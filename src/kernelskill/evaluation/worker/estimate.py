@@ -30,13 +30,13 @@ def refuse_too_big(session: Session, model: torch.nn.Module) -> None:
     Raises:
         Failure: out-of-memory, one line: what it needs at least, and what is free.
     """
-    free = free_bytes()
+    free = free_bytes() if session.device == "cpu" else torch.cuda.mem_get_info()[0]
     leaves, tree = _shapes(session)
     if leaves is None:
         return
     needed = SETS * sum(_nbytes(leaf) for leaf in leaves)
     if needed < free:
-        needed = max(needed, _largest_step(model, leaves, tree))
+        needed = max(needed, _largest_step(model, leaves, tree, session.device))
     if needed > free:
         line = f"too big: judging needs at least {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
         raise Failure("out-of-memory", f"{line}; use smaller inputs")
@@ -95,7 +95,7 @@ class _Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _largest_step(model: torch.nn.Module, leaves: list[torch.Tensor], tree: Any) -> int:
+def _largest_step(model: torch.nn.Module, leaves: list[torch.Tensor], tree: Any, device: str) -> int:
     """Bytes that the inputs and the results of the most demanding operator span; 0 if it cannot be told."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -107,7 +107,7 @@ def _largest_step(model: torch.nn.Module, leaves: list[torch.Tensor], tree: Any)
                 for name, tensor in (*model.named_parameters(), *model.named_buffers())
             }
             real = [
-                torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="cpu")
+                torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=device)
                 for leaf in leaves
             ]
             args, kwargs = arguments(tree, real)

@@ -39,7 +39,7 @@ def handle_describe(session: Session, message: dict[str, Any]) -> dict[str, Any]
     updated, loose = before.changed(model)
     findings = _mutations(leaves, copies) + _plain_tensors(before, loose)
     before.restore_state(model)
-    eager_ms, again = _timed(model, arguments(tree, copies), seed)
+    eager_ms, again = _timed(session, model, arguments(tree, copies), seed)
     before.restore_state(model)
     if not any(item["fatal"] for item in findings):
         findings += Audit(session, model, before, seed, tree).findings(kept, again)
@@ -70,13 +70,17 @@ def _first_run(session: Session, model: Any, args: Any, kwargs: Any, seed: int) 
         raise refused(error, session, "the reference does not run on its own inputs") from None
 
 
-def _timed(model: Any, arguments: tuple[Any, Any], seed: int) -> tuple[float, list[torch.Tensor]]:
+def _timed(
+    session: Session, model: Any, arguments: tuple[Any, Any], seed: int
+) -> tuple[float, list[torch.Tensor]]:
     """A warm call on the same inputs and random numbers, milliseconds, and its results."""
     args, kwargs = arguments
     seed_all(seed)
+    session.settle()
     with torch.no_grad():
         began = time.perf_counter()
         result = model(*args, **kwargs)
+        session.settle()
         elapsed = time.perf_counter() - began
     leaves: list[Any] = []
     encode(result, leaves, numbers=True)

@@ -36,6 +36,15 @@ def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         Failure: the task gives other shapes, types or strides than the first time.
     """
+    tree = _drawn_into_slots(session, message)
+    session.slots.push()
+    session.settle()
+    session.trim()
+    return {"tree": tree}
+
+
+def _drawn_into_slots(session: Session, message: dict[str, Any]) -> Any:
+    """The tree; the tensors end with this function."""
     leaves, tree = draw(session, int(message["seed"]))
     specs = message["specs"]
     if len(leaves) != len(specs):
@@ -49,7 +58,7 @@ def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
                 "wrong-shape", f"input {place} changed from {due[0]} {due[1]} to {found[0]} {found[1]}"
             )
         _write(session.slots[slot], spec, offset, leaf, place)
-    return {"tree": tree}
+    return tree
 
 
 def draw(session: Session, seed: int) -> tuple[list[torch.Tensor], Any]:
@@ -62,14 +71,27 @@ def draw(session: Session, seed: int) -> tuple[list[torch.Tensor], Any]:
     reference = session.extra["reference"]
     if reference["laws"]:
         fixed = session.extra["names"].get("fixed", {})
-        leaves = [fixed[k] if k in fixed else from_law(law) for k, law in enumerate(reference["laws"])]
-        return leaves, reference["inputs_tree"]
+        with session.home():
+            leaves = [fixed[k] if k in fixed else from_law(law) for k, law in enumerate(reference["laws"])]
+        return [leaf.to(session.device) for leaf in leaves], reference["inputs_tree"]
     try:
-        with no_other_seed():
-            value = evaluated(session)
-        return encoded(value, session.model)
+        value = _value(session, seed)
+        return encoded(value, session.model, device=session.device)
     except BaseException as error:  # noqa: BLE001  the task's own code may raise anything
         raise refused(error, session, "drawing the inputs") from None
+
+
+def _value(session: Session, seed: int) -> Any:
+    """What the task gives, made on the device; on the CPU where its code cannot do with that (its own generator)."""
+    try:
+        with no_other_seed(), session.home():
+            return evaluated(session)
+    except (RuntimeError, TypeError):
+        if session.device == "cpu":
+            raise
+    seed_all(seed)
+    with no_other_seed():
+        return evaluated(session)
 
 
 def evaluated(session: Session) -> Any:
@@ -109,6 +131,7 @@ def encoded(value: Any, model: Any, *, device: str = "cpu") -> tuple[list[torch.
 def no_other_seed() -> Iterator[None]:
     """Seeds that the task's code sets itself don't count: every draw follows from the judge's seed alone."""
     places: list[Any] = [(torch, "manual_seed"), (torch.random, "manual_seed"), (random, "seed")]
+    places += [(torch.cuda, "manual_seed"), (torch.cuda, "manual_seed_all")]
     with contextlib.suppress(ImportError):
         import numpy
 
@@ -166,6 +189,8 @@ def _signature(model: Any) -> inspect.Signature:
 
 
 def _plain(leaf: torch.Tensor, place: int, device: str) -> torch.Tensor:
+    if device == "cuda" and leaf.is_cpu:  # made from numpy, or on the CPU by name
+        leaf = leaf.to(device)
     if leaf.device.type != device:
         raise Failure("runtime-error", NEEDS_CUDA if leaf.is_cuda else f"input {place} is on {leaf.device}")
     if leaf.layout is not torch.strided or leaf.dtype not in DTYPES:

@@ -42,6 +42,10 @@ def main() -> None:
     uid, gid = os.getuid(), os.getgid()
     if order["root"] is None:
         _adopt_orphans(order["judge"], order["scratch"])
+        if order.get("network"):
+            _unshare(("user", "net") if order["user_namespace"] else ("net",))
+            if order["user_namespace"]:
+                _keep_own_ids(uid, gid)
         code = _wait_for(_start(order["argv"]))
         _kill_below()
         sys.exit(code)

@@ -33,6 +33,7 @@ COMMANDS = {
     "ping": "basics",
     "slot": "basics",
     "drop": "basics",
+    "touch": "basics",
     "load_candidate": "candidate",
     "load_reference": "reference",
     "describe": "examine",
@@ -57,6 +58,8 @@ def serve(connection: Connection, session: Session) -> None:
             connection.send({"id": nonce, "result": {}})
             return
         connection.send({"id": nonce, **answer(session, command, message, fds)})
+        if session.broken:
+            return
 
 
 def answer(session: Session, command: str, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -68,11 +71,18 @@ def answer(session: Session, command: str, message: dict[str, Any], fds: list[in
         message["fds"] = fds
         return {"result": getattr(module, f"handle_{command}")(session, message)}
     except Failure as failure:
-        return {"error": {"status": failure.status, "detail": str(failure.detail), "hint": failure.hint}}
+        told = {"status": failure.status, "detail": str(failure.detail), "hint": failure.hint}
     except BaseException as error:  # noqa: BLE001  anything that untrusted code raises, SystemExit included, is an answer
         from .failures import describe
 
-        return {"error": describe(error, session)}
+        told = describe(error, session)
+    if session.device == "cuda":
+        from .cuda import is_broken
+
+        session.broken = is_broken()
+        if not session.broken:
+            session.trim()
+    return {"error": {**told, "broken": True} if session.broken else told}
 
 
 def main() -> None:
@@ -97,11 +107,16 @@ def main() -> None:
     from .session import Session
 
     os.set_inheritable(plan["fd"], False)
+    if plan.get("device") == "cuda":
+        from . import cuda, graphs, kernels  # noqa: F401  likewise
+
+        torch.empty(1, device="cuda")  # makes the context, before anything is timed or waited for
     cache = plan["trusted_cache"]
     session = Session(
         role=plan["role"],
         scratch=scratch,
         threads=plan["threads"],
+        device=plan.get("device", "cpu"),
         trusted_cache=Path(cache) if cache else None,
     )
     with contextlib.suppress(Closed, ConnectionError):

@@ -37,6 +37,10 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
     when nothing could be watched), `compiled` (whether a torch.compile region ran).
     """
     repeats = message.get("repeats", REPEATS)
+    if session.device == "cuda":
+        from .kernels import observe
+
+        return observe(session, message, repeats)
     call = bound_call(session, message.get("index", 0))
     plain = timed(call, repeats)
     watched, rows, compiled = watch(call, repeats)
@@ -61,7 +65,9 @@ def bound_call(session: Session, index: int) -> Callable[[], Any]:
     def call() -> Any:
         try:
             with torch.no_grad():
-                return target(*item.args, **item.kwargs)
+                result = target(*item.args, **item.kwargs)
+                session.settle()
+                return result
         except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included
             told = describe(error, session)
             raise Failure(told["status"], told["detail"], told["hint"]) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 from pathlib import Path
@@ -12,10 +13,12 @@ def report(plan: dict[str, Any]) -> dict[str, bool]:
     """What holds: files_hidden, network_blocked, pids_hidden, no_capabilities.
 
     Raises:
-        OSError: a worker could not even do its work here (torch unreadable, scratch not writable).
+        OSError: a worker could not even do its work here (torch unreadable, scratch not writable, no GPU).
     """
     for name in plan["needed"]:
         next(Path(name).iterdir()) if Path(name).is_dir() else Path(name).read_bytes()
+    if plan.get("gpu"):
+        _use_gpu()
     Path("writable").write_text("yes", encoding="utf-8")
     return {
         "files_hidden": not _can_read(plan["secret"]),
@@ -24,6 +27,23 @@ def report(plan: dict[str, Any]) -> dict[str, bool]:
         and Path("/proc/self").readlink().name == str(os.getpid()),
         "no_capabilities": _effective_capabilities() == 0,
     }
+
+
+def _use_gpu() -> None:
+    """Make a context and allocate, as torch would."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+    steps = {
+        "cuInit": (0,),
+        "cuDeviceGet": (ctypes.byref(device), 0),
+        "cuDevicePrimaryCtxRetain": (ctypes.byref(context), device),
+        "cuCtxSetCurrent": (context,),
+        "cuMemAlloc_v2": (ctypes.byref(address), ctypes.c_size_t(1 << 20)),
+    }
+    for name, arguments in steps.items():
+        code = getattr(driver, name)(*arguments)
+        if code:
+            raise OSError(f"{name}: CUDA error {code}")
 
 
 def _can_read(path: str) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from .candidate import state_names
+from . import settings
+from .candidate import settled, state_names
 from .inputs import draw
 from .protocol import Failure
 from .refusal import refused
@@ -26,23 +27,30 @@ MODULE = "reference_source"
 def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Load the reference as one arm.
 
-    Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none").
+    Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none"; on a GPU also "graph",
+    "compile+graph"), optional `precision` (value of `records.Precision`, for a GPU's settings).
 
     Raises:
         Failure: it cannot be loaded or built; the detail's first line says why.
     """
     reference = message["reference"]
+    settings.prefer(message.get("precision", ""), session.device)
     torch.manual_seed(0)
     random.seed(0)
     session.extra["reference"] = reference
     try:
         session.extra["names"] = _names(session, reference)
-        session.model = _built(reference, session.extra["names"])
+        session.model = settled(session, lambda: _built(reference, session.extra["names"]))
         _materialize(session)
     except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
         raise refused(error, session, "loading the reference") from None
-    if message.get("arm") == "compile":
+    arm = message.get("arm") or ""
+    if arm.startswith("compile"):
         session.call = torch.compile(session.model)
+    if arm.endswith("graph"):
+        from .graphs import Graphed
+
+        session.call = Graphed(session.callable())
     return {"names": state_names(session.model)}
 
 

@@ -21,7 +21,7 @@ def refused(error: BaseException, session: Session, doing: str) -> Failure:
     """
     if isinstance(error, Failure):
         return error
-    if needs_cuda(error):
+    if session.device == "cpu" and needs_cuda(error):
         return Failure(
             "runtime-error", NEEDS_CUDA, "remove .cuda() and device='cuda', or use the file's CPU form"
         )

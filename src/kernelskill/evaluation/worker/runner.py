@@ -37,7 +37,8 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Message: `inputs` and `outputs`, one entry per leaf: `{"slot", "spec", "offset", "step"}` (call i lies at
     offset + i * step bytes; step defaults to 0) or `{"slot", "spec", "offsets": [one per call]}`; `tree` the
     nesting of the arguments (list = positional, dict = by keyword); `outputs_tree` that of the result (default: one
-    tensor, or a tuple if there are several outputs); `count`. An output's stride must not overlap itself.
+    tensor, or a tuple if there are several outputs); `count`; on a GPU optionally `flush_bytes` (see `cuda.Clock`). An
+    output's stride must not overlap itself.
     """
     count = message["count"]
     specs = [leaf["spec"] for leaf in message["outputs"]]
@@ -52,7 +53,8 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         session.bound.append(BoundCall(args, kwargs, inputs, outputs))
     session.extra["settings"] = session.extra.get("settings") or settings.snapshot()
     session.extra.pop("ready", None)
-    session.extra["store"] = make_store(session.outputs_tree, specs)
+    session.extra["store"] = make_store(session.outputs_tree, specs, session.device)
+    session.extra["clock"] = _clock(session, message.get("flush_bytes", 0))
     return {}
 
 
@@ -69,7 +71,8 @@ def handle_null(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """As `run`, with a call that hands out tensors which were ready beforehand."""
     if "ready" not in session.extra:
         leaves = [
-            torch.zeros(spec["shape"], dtype=getattr(torch, spec["dtype"])) for spec in session.outputs_spec
+            torch.zeros(spec["shape"], dtype=getattr(torch, spec["dtype"]), device=session.device)
+            for spec in session.outputs_spec
         ]
         session.extra["ready"] = _ready(session.outputs_tree, leaves)
     ready = session.extra["ready"]
@@ -77,17 +80,12 @@ def handle_null(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(session: Session, call: Callable[..., Any], order: list[int]) -> dict[str, Any]:
-    bound, store = session.bound, session.extra["store"]
-    clock = perf_counter
-    times: list[float] = []
-    note = times.append
+    bound, store, clock = session.bound, session.extra["store"], session.extra["clock"]
     try:
+        session.slots.pull()
         with _no_grad():
-            for index in order:
-                item = bound[index]
-                began = clock()
-                store(call(*item.args, **item.kwargs), item.outputs)
-                note(clock() - began)
+            times = clock.times(call, store, bound, order)
+        session.slots.push()
     except Failure:
         raise
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included
@@ -100,19 +98,46 @@ def _run(session: Session, call: Callable[..., Any], order: list[int]) -> dict[s
     }
 
 
-def make_store(tree: Any, specs: list[dict[str, Any]]) -> Store:
+class HostClock:
+    """Times calls on the CPU."""
+
+    def times(
+        self, call: Callable[..., Any], store: Store, bound: list[Any], order: list[int]
+    ) -> list[float]:
+        """Seconds of each call with the copy of its result."""
+        clock = perf_counter
+        times: list[float] = []
+        note = times.append
+        for index in order:
+            item = bound[index]
+            began = clock()
+            store(call(*item.args, **item.kwargs), item.outputs)
+            note(clock() - began)
+        return times
+
+
+def _clock(session: Session, flush_bytes: int) -> Any:
+    if session.device == "cpu":
+        return HostClock()
+    from .cuda import Clock
+
+    return Clock(flush_bytes)
+
+
+def make_store(tree: Any, specs: list[dict[str, Any]], device: str = "cpu") -> Store:
     """The function that checks a result and copies its bytes into the output views.
 
     Args:
         tree: nesting that the result must have.
         specs: TensorSpec JSON per leaf; shape and dtype are checked, strides are free.
+        device: where results must lie.
     """
     dues = [(tuple(spec["shape"]), getattr(torch, spec["dtype"])) for spec in specs]
     if tree == {"tensor": 0}:
         shape, dtype = dues[0]
 
         def store_one(value: Any, outputs: list[Any]) -> None:
-            _check(value, shape, dtype, "output")
+            _check(value, shape, dtype, "output", device)
             _copy(outputs[0], value)
 
         return store_one
@@ -123,7 +148,7 @@ def make_store(tree: Any, specs: list[dict[str, Any]]) -> Store:
         leaves: list[Any] = []
         pick(tree, value, leaves)
         for leaf, (shape, dtype), name, view in zip(leaves, dues, names, outputs, strict=True):
-            _check(leaf, shape, dtype, name)
+            _check(leaf, shape, dtype, name, device)
             _copy(view, leaf)
 
     return store_all
@@ -143,7 +168,7 @@ def leaf_names(tree: Any, where: str = "output") -> list[str]:
     return []
 
 
-def _check(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str) -> None:
+def _check(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str, device: str) -> None:
     kind = type(value)
     if kind is not Tensor and kind is not Parameter:
         _refuse_type(value, name)
@@ -156,7 +181,9 @@ def _check(value: Any, shape: tuple[int, ...], dtype: torch.dtype, name: str) ->
         raise Failure(
             "wrong-dtype", f"{name} is {found}, should be {due}", f"end forward with .to(torch.{due})"
         )
-    if value.layout is not _strided or not value.is_cpu:
+    # A Python number has become a tensor on the CPU, whatever the device is.
+    at_home = value.is_cpu if device == "cpu" else value.is_cuda or (value.is_cpu and not shape)
+    if value.layout is not _strided or not at_home:
         raise Failure("integrity", f"{name} is a {value.layout} tensor on {value.device}, not plain memory")
     span = storage_elements(value.shape, value.stride())
     if span and (

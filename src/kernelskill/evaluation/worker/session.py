@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .slots import SlotTable
+
+MUCH = 1 << 30
+"""Bytes of device memory that are worth giving back."""
 
 
 @dataclass
@@ -32,6 +38,9 @@ class Session:
     """Private writable folder; also the working directory, HOME and TMPDIR."""
     threads: int
     device: str = "cpu"
+    """"cpu" or "cuda": where the model lives and inputs are drawn."""
+    broken: bool = False
+    """Whether nothing can be computed here any more; the worker ends after this answer."""
     trusted_cache: Path | None = None
     slots: SlotTable = field(default_factory=SlotTable)
     model: Any = None
@@ -49,6 +58,20 @@ class Session:
     """TensorSpec JSON per output leaf."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Whatever one family of handlers keeps for itself, under its file's name."""
+
+    def home(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which new tensors are made on the device."""
+        return torch.device(self.device) if self.device != "cpu" else contextlib.nullcontext()
+
+    def settle(self) -> None:
+        """Wait until the device has done all that it was asked."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def trim(self) -> None:
+        """Give device memory that is only kept for later back, where it is much; not for arms that are timed."""
+        if self.device == "cuda" and torch.cuda.memory_reserved() > MUCH:
+            torch.cuda.empty_cache()
 
     def callable(self) -> Callable[..., Any]:
         """What `run` calls."""

@@ -16,16 +16,37 @@ def snapshot() -> dict[str, str]:
         "default_dtype": str(torch.get_default_dtype()),
         "grad_mode": str(torch.is_grad_enabled()),
         "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": _matmul_precision(),
         "mkldnn": str(torch.backends.mkldnn.enabled),
         "flush_denormal": str(float(torch.tensor(SMALLEST, dtype=torch.float64) * 1.0) == 0.0),
     }
+
+
+def _matmul_precision() -> str:
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # set through another interface, which newer releases refuse to translate
+        return "set per backend"
 
 
 def changes(before: dict[str, str]) -> list[str]:
     """What is different now, one line each ("default_dtype: torch.float32 -> torch.float64")."""
     now = snapshot()
     return [f"{name}: {before[name]} -> {now[name]}" for name in before if before[name] != now[name]]
+
+
+def prefer(precision: str, device: str) -> None:
+    """Set what a tier allows on a GPU; "match" (and "") leaves PyTorch's own defaults.
+
+    Args:
+        precision: value of `records.Precision`.
+        device: "cpu" changes nothing.
+    """
+    if device == "cpu" or precision in ("", "match"):
+        return
+    allowed = precision != "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def thread_count() -> int:

@@ -1,7 +1,6 @@
 """Memory that the judge lends: mapped once, seen as tensors.
 
-Another device's memory would be a second class with `tensor(spec, offset)` and `nbytes`, and a second entry
-in `KINDS`.
+Memory on the GPU is of other classes, in `cuda.py`; that file is loaded when the first such slot arrives.
 """
 
 from __future__ import annotations
@@ -23,6 +22,14 @@ class Slot(Protocol):
 
     def tensor(self, spec: dict[str, Any], offset: int) -> torch.Tensor:
         """View of the slot's bytes from `offset` on, with the shape, stride and dtype of a TensorSpec."""
+        ...
+
+    def pull(self) -> None:
+        """Fetch what the judge wrote, where the views are of a copy."""
+        ...
+
+    def push(self) -> None:
+        """Let the judge see what was written, where the views are of a copy."""
         ...
 
 
@@ -51,8 +58,19 @@ class MemorySlot:
             flat = torch.frombuffer(self._map, dtype=dtype, count=elements, offset=offset)
         return flat.as_strided(shape, stride)
 
+    def pull(self) -> None:
+        """Nothing to fetch: the views are of the judge's own memory."""
 
-KINDS = {"memory": MemorySlot}
+    def push(self) -> None:
+        """Nothing to hand over: the views are of the judge's own memory."""
+
+
+KINDS = {
+    "memory": "MemorySlot",
+    "cuda-fd": "DescriptorSlot",
+    "cuda-ipc": "HandleSlot",
+    "staged": "StagedSlot",
+}
 
 
 class SlotTable:
@@ -61,13 +79,37 @@ class SlotTable:
     def __init__(self) -> None:
         self._slots: dict[int, Slot] = {}
 
-    def add(self, number: int, kind: str, fd: int, nbytes: int, *, writable: bool) -> None:
-        """Map a slot that has just arrived."""
-        self._slots[number] = KINDS[kind](fd, nbytes, writable=writable)
+    def add(self, number: int, kind: str, fd: int, nbytes: int, *, writable: bool, handle: str = "") -> None:
+        """Map a slot that has just arrived.
+
+        Args:
+            number: the judge's name for it.
+            kind: one of `KINDS`.
+            fd: the descriptor that came along (-1: none); the table owns it from now on.
+            nbytes: its length.
+            writable: whether it may be written.
+            handle: what names it where no descriptor does.
+        """
+        if kind == "memory":
+            self._slots[number] = MemorySlot(fd, nbytes, writable=writable)
+            return
+        from . import cuda
+
+        self._slots[number] = getattr(cuda, KINDS[kind])(fd, nbytes, writable=writable, handle=handle)
 
     def drop(self, number: int) -> None:
         """Forget a slot; its memory goes when no tensor points to it any more."""
         self._slots.pop(number, None)
+
+    def pull(self) -> None:
+        """Fetch what the judge wrote."""
+        for slot in self._slots.values():
+            slot.pull()
+
+    def push(self) -> None:
+        """Let the judge see what was written."""
+        for slot in self._slots.values():
+            slot.push()
 
     def __getitem__(self, number: int) -> Slot:
         return self._slots[number]

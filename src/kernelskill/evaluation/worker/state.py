@@ -28,6 +28,8 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     matched = _by_shape(names, message["specs"], tensors) if message.get("by_shape") else {}
     offsets = message.get("offsets") or [0] * len(names)
     missing = []
+    if message["write"]:
+        session.slots.pull()
     with torch.no_grad():
         for name, number, spec, offset in zip(
             names, message["slot_ids"], message["specs"], offsets, strict=True
@@ -42,6 +44,9 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
                 tensor.copy_(place)
             else:
                 place.copy_(tensor)
+    if not message["write"]:
+        session.slots.push()
+    session.settle()
     used = set(names) | set(matched.values())
     return {"missing": missing, "extra": [name for name in tensors if name not in used], "matched": matched}
 

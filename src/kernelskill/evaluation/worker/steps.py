@@ -30,6 +30,10 @@ def handle_profile(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     `operators` as in `operators`; `one_thread`: the same `calls_us` and `kernels` on one processor with one thread;
     `unknown`: names that the source does not define.
     """
+    if session.device == "cuda":
+        from .device_steps import profile
+
+        return profile(session, message)
     repeats = message.get("repeats", 5)
     call = bound_call(session, message.get("index", 0))
     module = sys.modules.get(session.module_name)

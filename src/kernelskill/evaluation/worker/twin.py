@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 
 from .protocol import Failure
 from .reference import wrapped
-from .session import Session
+from .session import BoundCall, Session
 from .snapshot import attributes_of, put_back
 from .tree import pick
 
@@ -97,19 +97,27 @@ def handle_run64(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         Failure: the twin raises in both of its forms, or gives another shape.
     """
     notes = []
+    session.slots.pull()
     for index in message["order"]:
-        item = session.bound[index]
-        result, note = twin_result(wrapped(session), item.args, item.kwargs)
-        leaves: list[Any] = []
-        pick(session.outputs_tree, result, leaves)
-        for place, (leaf, view) in enumerate(zip(leaves, item.outputs, strict=True)):
-            tensor = torch.as_tensor(leaf)
-            if tensor.shape != view.shape:
-                detail = f"its output {place} has shape {list(tensor.shape)}, eager's has {list(view.shape)}"
-                raise Failure("runtime-error", f"no float64 twin: {detail}")
-            view.copy_(tensor.detach())
-        notes.append(note)
+        notes.append(_one(session, session.bound[index]))
+        session.trim()
+    session.slots.push()
+    session.settle()
     return {"notes": notes}
+
+
+def _one(session: Session, item: BoundCall) -> str:
+    """The note of one call; its tensors end with this function."""
+    result, note = twin_result(wrapped(session), item.args, item.kwargs)
+    leaves: list[Any] = []
+    pick(session.outputs_tree, result, leaves)
+    for place, (leaf, view) in enumerate(zip(leaves, item.outputs, strict=True)):
+        tensor = torch.as_tensor(leaf)
+        if tensor.shape != view.shape:
+            detail = f"its output {place} has shape {list(tensor.shape)}, eager's has {list(view.shape)}"
+            raise Failure("runtime-error", f"no float64 twin: {detail}")
+        view.copy_(tensor.detach())
+    return note
 
 
 def twin_result(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, str]:

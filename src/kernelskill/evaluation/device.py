@@ -1,0 +1,185 @@
+"""What differs between devices, behind one seam. The CPU's is here; a GPU's in `cuda/device.py`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import torch
+
+from kernelskill.evaluation.channel import Lent, Slot
+
+if TYPE_CHECKING:
+    from kernelskill.evaluation.process import Worker
+    from kernelskill.evaluation.rounds import Measured
+    from kernelskill.records import Workload
+
+Use = Literal["inputs", "outputs"]
+SLOT_BYTES = 192 << 20
+"""Memory that the calls of one seat may take on the CPU, inputs and outputs together."""
+WORKER_BYTES = 700 << 20
+"""Memory that a stock arm with torch (and the compiler) loaded takes, about."""
+
+
+class Device(Protocol):
+    """Where workers compute, as the judge needs to know it."""
+
+    name: Literal["cpu", "cuda"]
+    arms: tuple[str, ...]
+    """Stock arms that are timed, eager first."""
+    slot_bytes: int
+    """Memory that the calls of one seat may take, inputs and outputs together."""
+    limits_memory: bool
+    """Whether workers live with a limit on their address space."""
+
+    def slot(self, nbytes: int) -> Lent:
+        """New memory to lend, bytes."""
+        ...
+
+    def lend(self, nbytes: int, use: Use, *, trusted: bool) -> Lent:
+        """Memory for a seat; workers of ours may be given the same."""
+        ...
+
+    def reserve(self, inputs: int, outputs: int) -> None:
+        """Say how much workers of ours will need at most, bytes, before they are lent anything."""
+        ...
+
+    def give_back(self, slot: Lent) -> None:
+        """A seat needs its memory no more."""
+        ...
+
+    def binding(self, nbytes: int) -> dict[str, Any]:
+        """What `bind` says beside the slots, for calls that move so many bytes in all."""
+        ...
+
+    def private(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy in the judge's own memory on this device."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until all that the judge asked of the device is done."""
+        ...
+
+    def trim(self) -> None:
+        """Give memory that is only kept for later back."""
+        ...
+
+    def generator(self, seed: int) -> torch.Generator:
+        """Random numbers on this device."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Memory that can be had now."""
+        ...
+
+    def worker_bytes(self, moved: int) -> int:
+        """Memory of the device that a stock arm takes whose burst moves so many bytes."""
+        ...
+
+    def unavailable(self, workload: Workload) -> dict[str, str]:
+        """Stock arms that cannot be had for this workload, and why."""
+        ...
+
+    def meet(self, worker: Worker) -> None:
+        """A first worker is up: find out how memory gets to it."""
+        ...
+
+    def lease(self) -> AbstractContextManager[None]:
+        """The device to oneself, while something is timed."""
+        ...
+
+    def honest(self, measured: Measured, arm: str, threads: int) -> None:
+        """Whether an arm worked only while it was asked to.
+
+        Raises:
+            WorkerFailure: it did not.
+        """
+        ...
+
+    def words(self) -> tuple[str, ...]:
+        """What should stand beside every verdict reached on this device."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class Cpu:
+    """The processor, and host memory."""
+
+    name: Literal["cpu", "cuda"] = "cpu"
+    arms: tuple[str, ...] = ("eager", "compile")
+    slot_bytes = SLOT_BYTES
+    limits_memory = True
+
+    def slot(self, nbytes: int) -> Lent:
+        """Shared memory."""
+        return Slot(nbytes)
+
+    def lend(self, nbytes: int, use: Use, *, trusted: bool) -> Lent:
+        """Every seat has its own."""
+        return Slot(nbytes)
+
+    def reserve(self, inputs: int, outputs: int) -> None:
+        """Nothing: every seat has its own."""
+
+    def give_back(self, slot: Lent) -> None:
+        """Free it."""
+        slot.close()
+
+    def binding(self, nbytes: int) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def private(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy."""
+        return tensor.clone()
+
+    def settle(self) -> None:
+        """Nothing runs on behind one's back."""
+
+    def trim(self) -> None:
+        """Nothing is kept."""
+
+    def generator(self, seed: int) -> torch.Generator:
+        """Random numbers on the CPU."""
+        return torch.Generator().manual_seed(seed)
+
+    def free_bytes(self) -> int:
+        """Memory that can be had now, page cache included."""
+        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123  one line of a kernel file
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+    def worker_bytes(self, moved: int) -> int:
+        """A process with torch, and its slots."""
+        return WORKER_BYTES + moved
+
+    def unavailable(self, workload: Workload) -> dict[str, str]:
+        """Those that need a GPU."""
+        return {"graph": "CUDA graphs need a GPU", "compile+graph": "CUDA graphs need a GPU"}
+
+    def meet(self, worker: Worker) -> None:
+        """Nothing to find out."""
+
+    def lease(self) -> AbstractContextManager[None]:
+        """None: others on the machine are seen by their effect."""
+        return nullcontext()
+
+    def honest(self, measured: Measured, arm: str, threads: int) -> None:
+        """By processor time."""
+        measured.honest(arm, threads)
+
+    def words(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+CPU = Cpu()

@@ -1,0 +1,81 @@
+"""Programs printed in Triton, run in its interpreter or compiled ahead of time, all cases of a file in one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from small_programs import Case, Several, exact, export, part_of, rms
+
+from kernelskill.program.triton.source import IMPORTS, sections
+
+WORKER = Path(__file__).with_name("triton_worker.py")
+
+
+def fused(cases: list[Case], gpu: dict[str, dict[str, Any]] | None = None) -> None:
+    """Fuse every case; `gpu` gives schedules by name."""
+    several = Several(cases)
+    graph = export(several.train(), [tensor for case in cases for tensor in case.inputs])
+    for number, case in enumerate(cases):
+        case.fuse(part_of(graph, several, number))
+        for kernel in case.program.kernels:
+            chosen = kernel.schedule.gpu.model_copy(update=(gpu or {}).get(case.name, {}))
+            schedule = kernel.schedule.model_copy(update={"gpu": chosen})
+            case.program = case.program.with_kernel(kernel.model_copy(update={"schedule": schedule}))
+
+
+def job(case: Case) -> dict[str, Any]:
+    """What the worker needs of a case."""
+    graph = case.program.graph
+    values = {read.name: [tensor] for read, tensor in zip(graph.inputs, case.inputs, strict=True)}
+    held = dict(case.model.named_parameters()) | dict(case.model.named_buffers())
+    for item in graph.state:
+        constant = item.kind == "constant"
+        value = (
+            torch.tensor(item.value, dtype=getattr(torch, item.spec.dtype)) if constant else held[item.path]
+        )
+        values[item.name] = [value.detach().clone()]
+    source = "\n\n\n".join([IMPORTS, *sections(case.program.kernels)])
+    return {"name": case.name, "graph": graph, "values": values, "source": source}
+
+
+def worked(kind: str, jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """What the worker gives for these jobs."""
+    torch.save(jobs, folder / "jobs")
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    environment.pop("TRITON_INTERPRET", None)
+    if kind == "interpret":
+        environment["TRITON_INTERPRET"] = "1"
+    command = [sys.executable, str(WORKER), kind, str(folder / "jobs"), str(folder / "results")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    results: dict[str, Any] = torch.load(folder / "results", weights_only=False)
+    return results
+
+
+def check(case: Case, result: Any, slack: float = 2.0) -> None:
+    """Every output as accurate as eager's (within `slack` in root mean square) and with its non-finite pattern."""
+    assert not isinstance(result, str), result
+    outputs, updates = result
+    wanted, buffers, eager = exact(case)
+    assert len(outputs) == len(wanted)
+    for ours, true, stock in zip(outputs, wanted, eager, strict=True):
+        assert ours.shape == true.shape
+        assert ours.dtype == stock.dtype
+        if not ours.dtype.is_floating_point:
+            assert torch.equal(ours, stock)
+            continue
+        assert torch.equal(ours.isnan(), stock.isnan())
+        assert torch.equal(ours.isposinf(), stock.isposinf())
+        assert torch.equal(ours.isneginf(), stock.isneginf())
+        finite = stock.isfinite()
+        scale = rms(true[finite])
+        error, own = rms(ours[finite].double() - true[finite]), rms(stock[finite].double() - true[finite])
+        floor = (2.0 if ours.numel() > 16 else 4.0) * torch.finfo(ours.dtype).eps * scale + 1e-40
+        assert error <= slack * own + floor, f"{case.name}: {error / scale:.2e} against {own / scale:.2e}"
+    for path, value in updates.items():
+        assert torch.allclose(value.double(), buffers[path].double(), rtol=1e-5, atol=1e-6), path
