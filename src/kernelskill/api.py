@@ -78,7 +78,7 @@ def optimize(
     *,
     inputs: object = None,
     init: object = None,
-    device: str = "cpu",
+    device: str | None = None,
     budget: Budget | float | None = None,
     precision: Precision | str = Precision.MATCH,
     config: Config | None = None,
@@ -92,7 +92,7 @@ def optimize(
         inputs: example arguments (list or tuple), keyword arguments (dict), one tensor, or a callable that gives
             fresh ones. Not needed for a file that defines `get_inputs`.
         init: constructor arguments, where `target` is a class.
-        device: target to write for ("cpu" or "cuda").
+        device: target to write for ("cpu" or "cuda"); default: what the settings say.
         budget: limits, or wall seconds.
         precision: accuracy owed; "match" = as accurate as eager as the task runs it.
         config: all settings at once; the arguments above win over it.
@@ -166,8 +166,8 @@ def evaluate(
         evaluator.close()
 
 
-def _overrides(device: str, budget: Budget | float | None) -> dict[str, Any]:
-    changed: dict[str, Any] = {"target": device}
+def _overrides(device: str | None, budget: Budget | float | None) -> dict[str, Any]:
+    changed: dict[str, Any] = {"target": device} if device else {}
     if isinstance(budget, Budget):
         changed["budget"] = budget
     elif budget is not None:

@@ -14,6 +14,8 @@ OWN_SHARE = 0.5
 """Share of the time outside library operators from which a candidate counts as its own."""
 BUSY_SHARE = 0.5
 """Share of a call that a GPU must be busy for, or the call counts as launch-bound."""
+OBSERVE_S = 30.0
+"""Least time that watching may take: a GPU's tracer needs seconds to begin."""
 MOST_OPERATORS = 24
 HARMLESS = frozenset({"algebraic", "specialised"})
 """Labels that say something beside what ran; no policy excludes them."""
@@ -23,7 +25,7 @@ def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...]) -> Labels
     """Labels of a candidate that was judged already (what it does now decides nothing any more)."""
     try:
         seat.wake()
-        seen = seat.worker.call("operators", timeout_s=seat.seconds)
+        seen = seat.worker.call("operators", timeout_s=max(seat.seconds, OBSERVE_S))
     except WorkerFailure as failure:
         return Labels(flags=(*flags, f"could not be observed: {replies.text(failure.detail, 100)}"))
     return labels_of(seen, tuple(flags), skills)

@@ -30,7 +30,7 @@ def table() -> list[tuple[Case, dict[str, Any]]]:
         model = function if isinstance(function, nn.Module) else Computes(function)
         found.append((Case(name, model, [tensor.clone() for tensor in inputs]), gpu))
 
-    x = (1 + 0.1 * torch.randn(6, 50, 7)).round(decimals=2)
+    x = (1 + 0.1 * torch.randn(4, 40, 5)).round(decimals=2)
     for name, fold in FOLDS.items():
         if name in MIRRORED:
             add(f"{name}_loop", lambda x, f=fold: f(x, dim=1), x[:, :, 0].contiguous(), **LOOP)
@@ -73,7 +73,7 @@ def table() -> list[tuple[Case, dict[str, Any]]]:
             torch.randn(9, 37),
             **gpu,
         )
-        add(f"rows_then_all_{label}", lambda x: (x.logsumexp(-1) * 2).sum(), torch.rand(30, 41), **gpu)
+        add(f"rows_then_all_{label}", lambda x: (x.logsumexp(-1) * 2).sum(), torch.rand(12, 41), **gpu)
     add("softmax_tall", lambda x: x.softmax(1), torch.randn(3, 20, 9))
     add(
         "softmax_masked",
@@ -95,6 +95,7 @@ def table() -> list[tuple[Case, dict[str, Any]]]:
     add("argmax_low", lambda x: x.argmax(-1), torch.full((3, 17), -torch.inf), **LOOP)
     add("both", lambda x: torch.max(x, -1), torch.randn(6, 70).round())
     add("rms", lambda x: x * torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-5), torch.randn(2, 6, 30))
+    add("groups_shared", nn.GroupNorm(2, 4), torch.randn(2, 4, 4, 8) + 1, block=16, split=3)
     add("half", lambda x: x.softmax(-1), torch.randn(6, 70).half())
     add("one_long", lambda x: x.sum(-1), torch.rand(2, 40_001))
     add("one_row", nn.LayerNorm(60), torch.rand(1, 60))

@@ -82,6 +82,8 @@ def is_build_error(error: BaseException) -> bool:
     """Whether an exception is about compiling or loading a kernel rather than about running it."""
     if isinstance(error, subprocess.CalledProcessError | SyntaxError | ImportError):
         return True
+    if isinstance(error, getattr(torch, "AcceleratorError", ())):
+        return False
     return isinstance(error, OSError | RuntimeError) and bool(BUILD.search(str(error)))
 
 

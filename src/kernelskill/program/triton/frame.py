@@ -79,7 +79,8 @@ class Frame:
         program = f"tl.program_id(0){self.wide_rows}"
         if shared:
             out.add(f"part = tl.program_id(0) % {plan.parts}")
-            program = f"(tl.program_id(0) // {plan.parts}){self.wide_rows}"
+            program = f"tl.program_id(0) // {plan.parts}"
+            program = f"({program}){self.wide_rows}" if self.wide_rows else program
         if plan.shape == "line":
             if self.region.rows > 1:
                 out.add(f"row = {program}")
@@ -131,6 +132,9 @@ class Frame:
             *(["k_in"] if self.k_masked and by_k else []),
         ]
         mask = "inside" if len(masks) == 2 else "".join(masks)
+        if along and self.k_masked and not by_k:
+            # One place for a whole block: it exists if the block's first element does.
+            mask = f"{mask} & (start < {self.plan.length})" if mask else f"start < {self.plan.length}"
         return address(operand, [*row, *along]), mask
 
     def op(self, out: Text, op: Op, k: Chain | None) -> None:

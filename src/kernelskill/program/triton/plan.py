@@ -118,7 +118,12 @@ def _parts(region: Region, schedule: GpuSchedule, programs: int, length: int, bl
         return schedule.split
     if programs >= FEW or length < 4 * block:
         return 1
-    return min(-(-BUSY // programs), length // (2 * block))
+    parts = min(-(-BUSY // programs), length // (2 * block))
+    if length % block:
+        return parts
+    # Parts of one length need no masks.
+    blocks = length // block
+    return next((count for count in range(parts, 2 * parts + 1) if blocks % count == 0), parts)
 
 
 def _shared(length: int, block: int, parts: int) -> int:

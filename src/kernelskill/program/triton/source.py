@@ -83,7 +83,7 @@ def _wrapper(kernel: Kernel, printed: GpuFunction) -> str:
         for name, (count, dtype) in printed.workspaces.items()
     ]
     for launch in printed.launches:
-        lines += folded(f"    {launch.call()}")
+        lines += [f"    {line}" for line in launch.call()]
     lines.append(f"    return {', '.join(printed.outputs)}")
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 
 from kernelskill.program.arguments import folded
@@ -68,10 +69,13 @@ class Launch:
         head = folded(f"def {self.name}({', '.join(self.pointers)}):")
         return "\n".join(["@triton.jit", *head, *self.body.lines()])
 
-    def call(self) -> str:
-        """The statement that launches it."""
+    def call(self) -> list[str]:
+        """The statement that launches it, over several lines where it is long."""
         options = f"num_warps={self.warps}" + (f", num_stages={self.stages}" if self.stages else "")
-        return f"{self.name}[({self.programs},)]({', '.join(self.pointers)}, {options})"
+        head, given = f"{self.name}[({self.programs},)]", f"{', '.join(self.pointers)}, {options}"
+        if len(head) + len(given) <= 104:
+            return [f"{head}({given})"]
+        return [f"{head}(", *(f"    {line}" for line in textwrap.wrap(given, 106)), ")"]
 
 
 @dataclass(frozen=True)
