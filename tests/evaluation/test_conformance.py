@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from kernelskill.evaluation.judge import CpuJudge
+from kernelskill.evaluation.judge import Judge
 from kernelskill.records import Candidate, Status
 from kernelskill.tasks import load_task
 
@@ -170,7 +170,7 @@ def judges(tmp_path_factory):
         if name not in made:
             path = tmp_path_factory.mktemp("tasks") / f"{name}.py"
             path.write_text(HEAD + TASKS[name] + INPUTS)
-            made[name] = CpuJudge(load_task(path), cache_dir=tmp_path_factory.mktemp("cache"))
+            made[name] = Judge(load_task(path), cache_dir=tmp_path_factory.mktemp("cache"))
             workload = made[name].describe()
             if not any(finding.fatal for finding in workload.findings):
                 made[name].baselines()

@@ -151,10 +151,16 @@ def test_graph_facts_alone_admit_structural_skills_and_no_micro_skill():
     assert not MICRO & set(retrieval.admitted)
 
 
-def test_another_target_admits_nothing_but_says_so():
-    retrieval = LIBRARY.retrieve(facts_of({**PROGRAM, "target": "cuda", "count_softmax": 1}, k=KERNEL))
-    assert retrieval.admitted == ()
-    assert "target" in decision(facts_of({**PROGRAM, "target": "cuda"}), "library-compile").reason
+def test_skills_of_the_other_target_are_refused_and_it_is_said():
+    of_processors = {card.id for card in LIBRARY.cards() if card.targets == ("cpu",)}
+    of_gpus = {card.id for card in LIBRARY.cards() if card.targets == ("cuda",)}
+    for target, others in (("cpu", of_gpus), ("cuda", of_processors)):
+        facts = facts_of({**PROGRAM, "target": target, "count_softmax": 1}, k=KERNEL)
+        assert others
+        assert not others & set(LIBRARY.retrieve(facts).admitted)
+        reasons = [item.reason for item in LIBRARY.retrieve(facts).decisions if item.skill in others]
+        assert reasons
+        assert all("target" in reason for reason in reasons)
 
 
 def test_empty_facts_admit_nothing():

@@ -13,6 +13,7 @@ STRUCTURAL = {
 }  # fmt: skip
 MICRO = {
     "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
+    "size-gpu-tile", "choose-gpu-warps", "share-gpu-rows",
 }  # fmt: skip
 CARDS = read_cards([BUNDLED])
 

@@ -183,7 +183,8 @@ class Sandbox:
     def _landlock(self, scratch: str, readable: list[str], kept: list[str]) -> dict[str, list[str]] | None:
         if self.way == "plain":
             return None
-        write = [scratch, *kept, *DEVICES, *(gpu_files() if self.gpu else ())]
+        # The driver writes below /proc/self; what belongs to others there is closed to the worker's user anyway.
+        write = [scratch, *kept, *DEVICES, *((*gpu_files(), "/proc") if self.gpu else ())]
         if self.way != "landlock":  # the root holds nothing foreign anyway
             return {"read": ["/"], "write": [*write, "/dev/shm"]}
         read = [*SYSTEM, *SETTINGS, *HARDWARE, *python_folders(), *readable, "/proc"]

@@ -13,6 +13,8 @@ from kernelskill.records import Comparison, Timing
 BELOW_FLOOR = 0.95
 """Share of the floor below which a time is not believable."""
 
+PROCESS_BAND = 0.05
+"""Largest part of the A/A band that counts beside an interval over process sets."""
 CLOCKS_APART = 0.02
 """Difference between the clocks of two arms from which it is told."""
 
@@ -36,12 +38,22 @@ def comparisons(sets: Sequence[Measured], noise_band: float) -> tuple[Comparison
         statistics.compare(
             arm,
             [measured.ratios(arm) for measured in sets],
-            noise_band,
+            band_for(arm, len(sets), noise_band),
             [measured.sure_ratios(arm) for measured in sets],
         )
         for arm in sets[0].wall
         if arm != "candidate"
     )
+
+
+def band_for(arm: str, sets: int, noise_band: float) -> float:
+    """What the candidate must be faster by than an arm, as a share.
+
+    The band is what two processes of eager differ by. It stands in full where one process of eager or of another stock
+    arm is compared. An interval over several process sets holds their differences already, and two programs of
+    ours do not share what makes eager's processes differ (an allocation for each operator): there it is capped.
+    """
+    return min(noise_band, PROCESS_BAND) if sets > 1 or arm == "base" else noise_band
 
 
 def flags(sets: Sequence[Measured], floor_ms: float | None) -> list[str]:

@@ -20,7 +20,7 @@ class GreedyStrategy:
             return False
         arms = [item for item in evaluation.comparisons if (item.arm == BASE) == bool(attempt.plan.base_id)]
         slowest = min(arms, key=lambda item: item.speedup.value, default=None)
-        return slowest is not None and _is_beyond_noise(slowest, evaluation.noise_band_ratio)
+        return slowest is not None and _is_beyond_noise(slowest)
 
     def best_of(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """The verified attempt with the largest speedup over best stock; the earlier one of equals.
@@ -56,6 +56,6 @@ def over_best_stock(evaluation: Evaluation) -> Interval | None:
     return min(stock, key=lambda speedup: speedup.value, default=None)
 
 
-def _is_beyond_noise(item: Comparison, noise_band: float | None) -> bool:
-    """The judge's own word on significance, and the rule checked again on its numbers."""
-    return item.significant and item.speedup.low > 1 and item.speedup.value > 1 + (noise_band or 0.0)
+def _is_beyond_noise(item: Comparison) -> bool:
+    """The judge's own word on significance, and the interval checked again."""
+    return item.significant and item.speedup.low > 1

@@ -6,10 +6,6 @@ import torch
 from kernelskill.records import Candidate, Reference, Task
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU")
-
-
 def pytest_collection_modifyitems(items):
     if torch.cuda.is_available():
         return

@@ -22,7 +22,7 @@ CACHED = 131072
 """Elements of the longest such row."""
 LONGEST_SCAN = 16384
 """Elements of a row that is scanned as a single tile."""
-SCAN_TILE = 4096
+SCAN_TILE = 8192
 """Elements of a tile that is scanned along strided rows."""
 TILE = 2048
 """Elements of a tile of several rows."""
@@ -162,8 +162,12 @@ def scan_plan(region: Region, length: int, schedule: GpuSchedule) -> RowPlan:
         return RowPlan("line", 1, block, warps_for(block, schedule.num_warps), parts, length)
     inner = region.axes[-1].size
     columns = schedule.rows or min(up_to_power_of_two(inner), 64)
+    if not schedule.rows and columns > 32 and rows // inner * -(-inner // columns) < FEW:
+        columns = 32
     block = min(schedule.block or max(16, SCAN_TILE // columns), whole)
     programs = rows // inner * -(-inner // columns)
-    parts = _shared(length, block, _parts(region, schedule, programs, length, block))
+    # Parts are read once more than rows, so only a few programs are not enough.
+    parts = _parts(region, schedule, programs, length, block) if schedule.split or programs < FEW // 4 else 1
+    parts = _shared(length, block, parts)
     # A thread that holds more of a column leaves less to be scanned across warps.
     return RowPlan("tall", columns, block, warps_for(block * columns // 2, schedule.num_warps), parts, length)

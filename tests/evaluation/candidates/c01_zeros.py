@@ -1,9 +1,0 @@
-"""Zeros, which a fixed absolute tolerance takes for a softmax over many columns."""
-
-import torch
-from torch import nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return torch.zeros_like(x)

@@ -1,5 +1,0 @@
-"""Is the reference, by inheritance."""
-
-
-class ModelNew(Model):  # noqa: F821
-    pass
