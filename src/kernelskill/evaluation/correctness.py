@@ -13,6 +13,7 @@ A gate has power if it refuses zeros, the mean, and the result of other inputs; 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -152,6 +153,14 @@ def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
     return longest
 
 
+def _parts(one: torch.Tensor, other: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Both in parts that a comparison's temporaries can be held beside."""
+    if one.numel() <= GPU_PIECE or not (one.is_contiguous() and other.is_contiguous()):
+        yield one, other
+        return
+    yield from zip(one.view(-1).split(GPU_PIECE), other.view(-1).split(GPU_PIECE), strict=True)
+
+
 def allclose(pool: Pool, family: str, name: str, tolerance: float) -> FamilyError:
     """KernelBench's own rule: allclose to eager with equal absolute and relative tolerance.
 
@@ -160,9 +169,10 @@ def allclose(pool: Pool, family: str, name: str, tolerance: float) -> FamilyErro
     pairs = list(zip(pool.candidate, pool.eager, strict=True))
     if not pool.is_numeric:
         return _exact(pool, family, name)
-    close = all(torch.allclose(c, e, atol=tolerance, rtol=tolerance) for c, e in pairs)
+    parts = [part for pair in pairs for part in _parts(*pair)]
+    close = all(torch.allclose(c, e, atol=tolerance, rtol=tolerance) for c, e in parts)
     flat = all(_is_constant(c) for c, _ in pairs) and not all(_is_constant(e) for _, e in pairs)
-    worst = max(_largest(real(c).double() - real(e).double()) for c, e in pairs)
+    worst = max(_largest(real(c).double() - real(e).double()) for c, e in parts)
     note = "" if close else f"allclose at {tolerance:g} fails; largest difference {worst:.3g}"
     note = note or ("a constant, where the result is not constant" if flat else "")
     return FamilyError(
