@@ -10,6 +10,8 @@ from small_programs import Case, Computes, check, compiled
 from torch import nn
 from torch.nn import functional as F
 
+from kernelskill.program.cpp import kernel_function
+
 draw = torch.randn
 
 
@@ -41,6 +43,7 @@ def rows() -> list[Case]:
         "softmax_first": (lambda x: F.softmax(x, 0), draw(50, 30)),
         "softmax_middle": (lambda x: F.softmax(x, 1), draw(4, 30, 45)),
         "softmax_odd": (lambda x: F.softmax(x * 2, -1), draw(20, 4097)),
+        "softmax_long": (lambda x: F.softmax(x, -1), draw(20, 20001)),
         "softmax_few": (lambda x: F.softmax(x * 2, -1), draw(2, 40000)),
         "softmax_scaled": (lambda q, m: F.softmax(q * 0.125 + m, -1), draw(4, 8, 20, 20), draw(20, 20)),
         "log_softmax": (lambda x: F.log_softmax(x, -1), draw(20, 17)),
@@ -122,9 +125,22 @@ def test_rows_are_one_kernel_and_as_accurate_as_eager(library, name: str) -> Non
     check(case, built, slack=3.0)
 
 
-def test_rows_masked_out_block_by_block(tmp_path: Path) -> None:
-    x = draw(20, 5000)
-    x[:, :4000] = -float("inf")
+@pytest.mark.parametrize("length", [5000, 20000])
+def test_rows_masked_out_block_by_block(tmp_path: Path, length: int) -> None:
+    x = draw(20, length)
+    x[:, : length - 1000] = -float("inf")
     x[3] = -float("inf")
     case = Case("masked", Computes(lambda x: F.softmax(x, -1)), [x])
     check(*compiled([case], tmp_path)["masked"])
+
+
+@pytest.mark.parametrize(("length", "times"), [(4096, 1), (20000, 2)])
+def test_exponentials_of_rows_that_fit_the_cache_are_computed_once(
+    tmp_path: Path, length: int, times: int
+) -> None:
+    case = Case("once", Computes(lambda x: F.softmax(x * 2, -1)), [draw(32, length)])
+    case.fuse()
+    text = kernel_function(case.program.kernels[0]).body
+    assert (f"_row[{length}];" in text) == (times == 1)
+    stored = text[text.index("auto step") :]
+    assert ("exp_(" in stored) == (times == 2)

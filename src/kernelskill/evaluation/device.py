@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelskill.records import Workload
 
 Use = Literal["inputs", "outputs"]
-SLOT_BYTES = 192 << 20
+SLOT_BYTES = 96 << 20
 """Memory that the calls of one seat may take on the CPU, inputs and outputs together."""
 WORKER_BYTES = 700 << 20
 """Memory that a stock arm with torch (and the compiler) loaded takes, about."""

@@ -15,7 +15,7 @@ from kernelskill.program.folds import ACROSS, IDENTITY, SYMBOL, combine, into, r
 from kernelskill.program.lines import Lines
 from kernelskill.program.memory_access import EXTREMES
 from kernelskill.program.region import Operand, Reduction, Region, Stage
-from kernelskill.program.running_softmax import softmax_stage
+from kernelskill.program.running_softmax import softmax_stage, still_needed
 from kernelskill.program.schedule import Schedule
 
 __all__ = ["TYPES", "Lines", "Nest", "touched"]
@@ -40,6 +40,8 @@ class Nest:
         self.outputs = {operand.name: operand for operand in region.outputs}
         self.row_values: set[str] = set()
         """Names that hold one float per row."""
+        self.kept: dict[str, str] = {}
+        """Values of each element that an earlier walk has left in an array: name -> array."""
 
     def body(self) -> str:
         """Text between the braces of the function."""
@@ -336,7 +338,10 @@ class Nest:
         return moved
 
     def _vector_ops(self, stage: Stage, pointers: dict[str, str], axis: int) -> None:
-        for op in stage.ops:
+        for op in still_needed(stage, self.kept):
+            if op.name in self.kept:
+                self.out.add(f"F {op.name} = load<F>({self.kept[op.name]} + j, n...);")
+                continue
             if op.fn == "load":
                 operand = self.inputs[str(op.args[0])]
                 text = self._load(operand, pointers[operand.name], operand.strides[axis])
