@@ -6,6 +6,7 @@ import pytest
 from skill_examples import facts_of
 
 from kernelskill.errors import ProgramError
+from kernelskill.program import triton
 from kernelskill.program.cpp import source
 from kernelskill.program.program import Program, program_hash
 from kernelskill.records import Edit, Graph, GraphInput, GraphState, Node, Ref, TensorSpec
@@ -155,6 +156,7 @@ LONG_SCAN = applied("single-pass-scan", program(("c", "cumsum.default", ("x", 0)
 SCHEDULED = {
     "tune-threads": (MAP, "threads"), "widen-vectors": (MAP, "vector_bits"), "stream-stores": (MAP, "nontemporal"),
     "unroll-accumulate": (ROW, "accumulators"), "split-rows": (ROW, "split"), "block-inner": (STRIDED, "block"),
+    "reduce-unrolling": (ROW, "accumulators"),
 }  # fmt: skip
 
 
@@ -210,6 +212,7 @@ def test_division_by_a_constant_becomes_a_product():
     assert [edit.action for edit in proposed("cheaper-math", base)] == ["reciprocal"]
     (kernel,) = applied("cheaper-math", base).kernels
     assert "div" not in {op.fn for op in kernel.region.ops_per_element()}
+    triton.kernel_function(kernel)
     with pytest.raises(ProgramError, match="changes nothing"):
         RECIPES["cheaper-math"].apply(base, Edit(skill="cheaper-math", site=kernel.name, action="shared"))
 
@@ -230,3 +233,53 @@ def test_a_costly_map_is_not_merged_where_it_would_be_computed_in_each_walk():
     assert offered == [[], ["head,tail"]]
     merged = applied("merge-kernels", two)
     assert [kernel.name for kernel in merged.kernels] == ["tail"]
+    triton.kernel_function(merged.kernels[0])
+
+
+SHORT_ROWS = applied(
+    "fuse-reduction", program(("m", "sum.dim_IntList", ("x", (1,)), (9000,)), shape=(9000, 100))
+)
+SHORT_SCANS = applied("single-pass-scan", program(("c", "cumsum.default", ("x", 1), None), shape=(9000, 100)))
+
+
+@pytest.mark.parametrize("base", [SHORT_ROWS, STRIDED, SHORT_SCANS], ids=["rows", "strided", "scans"])
+def test_each_number_of_rows_beside_each_other_is_another_program(base):
+    def text(kernel):
+        return "".join(launch.function() for launch in triton.kernel_function(kernel).launches)
+
+    (edit,) = proposed("batch-gpu-rows", base)
+    texts = {text(base.kernels[0])}
+    for value in edit.space["gpu_rows"]:
+        tried = edit.model_copy(update={"parameters": {"gpu_rows": value}})
+        after = RECIPES["batch-gpu-rows"].apply(base, tried)
+        assert after.kernels[0].body == base.kernels[0].body
+        assert after.kernels[0].schedule.gpu.rows == value
+        texts.add(text(after.kernels[0]))
+    assert len(texts) == 1 + len(edit.space["gpu_rows"]) > 2
+
+
+def test_rows_that_fill_a_gpu_program_are_not_batched():
+    long = program(("m", "sum.dim_IntList", ("x", (1,)), (900,)), shape=(900, 5000))
+    assert proposed("batch-gpu-rows", applied("fuse-reduction", long)) == []
+    assert (
+        proposed("batch-gpu-rows", MAP) == proposed("batch-gpu-rows", applied("direct-pooling", POOL)) == []
+    )
+    shared = applied("share-gpu-rows", SHORT_ROWS)
+    assert proposed("batch-gpu-rows", shared) == []
+
+
+def test_unrolling_is_taken_back_step_by_step_and_only_where_there_is_some():
+    assert proposed("reduce-unrolling", MAP) == []
+    unrolled = RECIPES["unroll-accumulate"].apply(
+        MAP,
+        Edit(
+            skill="unroll-accumulate",
+            site=MAP.kernels[0].name,
+            action="schedule.unroll",
+            parameters={"unroll": 4},
+        ),
+    )
+    (edit,) = proposed("reduce-unrolling", unrolled)
+    assert edit.space == {"unroll": (2, 1)}
+    (edit,) = proposed("reduce-unrolling", STRIDED)
+    assert edit.space == {"block": (128, 64)}

@@ -13,7 +13,8 @@ STRUCTURAL = {
 }  # fmt: skip
 MICRO = {
     "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
-    "size-gpu-tile", "choose-gpu-warps", "share-gpu-rows",
+    "size-gpu-tile", "choose-gpu-warps", "share-gpu-rows", "cheaper-math", "merge-kernels", "batch-gpu-rows",
+    "reduce-unrolling",
 }  # fmt: skip
 CARDS = read_cards([BUNDLED])
 
