@@ -62,7 +62,7 @@ class Judge:
             state=(), eager_ms=1.0, findings=self.findings,
         )  # fmt: skip
 
-    def adopt(self, workload, baselines):
+    def adopt(self, workload, baselines, floor_ms=None):
         pass
 
     def baselines(self):

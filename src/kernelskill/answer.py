@@ -14,7 +14,10 @@ RECIPES = {
 }
 GRAPHED = '''
     def forward(self, *args):
-        """Replay one captured call on inputs copied in; the result holds until the next call."""
+        """Replay one captured call on inputs copied in; other inputs, and autograd, get the plain forward."""
+        like = [(arg.shape, arg.dtype, arg.device) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        if torch.is_grad_enabled() or like != self.__dict__.setdefault("_like", like):
+            return super().forward(*args)
         if not hasattr(self, "_replay"):
             self._own = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
             aside = torch.cuda.Stream()
@@ -30,7 +33,7 @@ GRAPHED = '''
             if isinstance(own, torch.Tensor):
                 own.copy_(arg)
         self._replay.replay()
-        return self._result
+        return torch.utils._pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, self._result)
 '''
 
 

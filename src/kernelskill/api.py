@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelskill.config import Config, build_evaluator, load_config, require_torch
+from kernelskill.config import Config, build_evaluator, changed_config, load_config, require_torch
 from kernelskill.protocols import Progress
 from kernelskill.records import Budget, Candidate, Evaluation, InputLaw, Interval, Precision, Run, Status
 from kernelskill.session import BEST, REPORT, begin, carry_on
@@ -37,11 +37,9 @@ class Result:
     @property
     def speedup(self) -> float:
         """Verified speedup over best stock (baseline_ms / ours); 1.0 when best stock is the answer."""
-        result, baselines = self.run.result, self.run.baselines
-        if result is None or result.promotion is None or baselines is None:
-            return 1.0
-        found = result.promotion.speedup(baselines.best_arm)
-        return found.value if found else 1.0
+        from kernelskill.report.story import best_speedup
+
+        return best_speedup(self.run) or 1.0
 
     @property
     def speedups(self) -> dict[str, Interval]:
@@ -80,7 +78,7 @@ def optimize(
     init: object = None,
     device: str | None = None,
     budget: Budget | float | None = None,
-    precision: Precision | str = Precision.MATCH,
+    precision: Precision | str | None = None,
     config: Config | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -94,7 +92,7 @@ def optimize(
         init: constructor arguments, where `target` is a class.
         device: target to write for ("cpu" or "cuda"); default: what the settings say.
         budget: limits, or wall seconds.
-        precision: accuracy owed; "match" = as accurate as eager as the task runs it.
+        precision: accuracy owed ("match" = as accurate as eager as the task runs it); default: what the settings say.
         config: all settings at once; the arguments above win over it.
         progress: what is told while it runs; default: nothing.
 
@@ -107,11 +105,11 @@ def optimize(
     from kernelskill.report import SilentProgress
     from kernelskill.tasks import load_task
 
-    settings = (config or load_config()).model_copy(update=_overrides(device, budget))
+    settings = _settled(config or load_config(), device, budget, precision)
     folder = begin(
         settings,
         lambda storage: load_task(
-            target, inputs=inputs, init=init, precision=Precision(precision), storage=storage
+            target, inputs=inputs, init=init, precision=settings.precision, storage=storage
         ),
     )
     run = carry_on(folder, progress or SilentProgress())
@@ -166,13 +164,23 @@ def evaluate(
         evaluator.close()
 
 
-def _overrides(device: str | None, budget: Budget | float | None) -> dict[str, Any]:
-    changed: dict[str, Any] = {"target": device} if device else {}
-    if isinstance(budget, Budget):
-        changed["budget"] = budget
-    elif budget is not None:
-        changed["budget"] = Budget(seconds=float(budget))
-    return changed
+def _settled(
+    config: Config, device: str | None, budget: Budget | float | None, precision: Precision | str | None
+) -> Config:
+    """The settings with what the call says.
+
+    Raises:
+        ConfigError: there is no such target or precision.
+    """
+    changed: dict[str, Any] = {}
+    if device:
+        changed["target"], _, index = device.partition(":")
+        changed |= {"gpu": index} if index else {}
+    if precision is not None:
+        changed["precision"] = precision
+    if budget is not None:
+        changed["budget"] = budget if isinstance(budget, Budget) else Budget(seconds=float(budget))
+    return changed_config(config, **changed)
 
 
 def _is_file(candidate: str | Path) -> bool:

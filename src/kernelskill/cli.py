@@ -13,6 +13,7 @@ import typer
 from kernelskill.errors import KernelSkillError
 
 app = typer.Typer(
+    rich_markup_mode=None,  # rich help costs a tenth of a second
     name="kernelskill",
     help="Give it PyTorch code; get back a faster implementation proven to compute the same, with the evidence.",
     no_args_is_help=True,
@@ -41,7 +42,9 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file o
 TargetOption = Annotated[str | None, typer.Option("--target", help="Device to write for: cpu or cuda.")]
 PrecisionOption = Annotated[
     str | None,
-    typer.Option("--precision", help="Accuracy owed: match (as accurate as eager as it is), fp32, reduced."),
+    typer.Option(
+        "--precision", help="Accuracy owed: match (as accurate as eager as it is), fp32, tf32, reduced."
+    ),
 ]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every arm.")]
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Folder that run folders are made in.")]
@@ -70,7 +73,9 @@ def optimize(
     seconds: Annotated[float | None, typer.Option(min=0, help="Wall seconds for the whole run.")] = None,
     allow: Annotated[
         str | None,
-        typer.Option(help="Labels that may win, comma-separated: custom, library, compile, algebraic."),
+        typer.Option(
+            help="Labels that may win, comma-separated: custom, library, compile, graph, algebraic."
+        ),
     ] = None,
     tolerance: Annotated[
         str | None, typer.Option(help="relative (error against fp64), or kernelbench (allclose 1e-4).")

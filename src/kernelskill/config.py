@@ -87,8 +87,25 @@ def load_config(file: Path | None = None, **flags: Json) -> Config:
         config = Config.model_validate({**values, "budget": budget})
     except ValidationError as error:
         raise ConfigError(_explain(error, path if file or path.exists() else None)) from error
+    return _checked(config)
+
+
+def changed_config(config: Config, **changed: Any) -> Config:
+    """Settings with some of them changed, checked as those of a file are.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+    try:
+        return _checked(Config.model_validate({**config.model_dump(), **changed}))
+    except ValidationError as error:
+        raise ConfigError(_explain(error, None)) from error
+
+
+def _checked(config: Config) -> Config:
     if config.target not in TARGETS:
-        raise ConfigError(f"unknown target {config.target!r}; known: {', '.join(TARGETS)}")
+        known = ", ".join(name for name, why in TARGETS.items() if not why)
+        raise ConfigError(f"unknown target {config.target!r}; known: {known}")
     if TARGETS[config.target]:
         raise ConfigError(TARGETS[config.target])
     return config
@@ -140,7 +157,8 @@ def build_floor(config: Config) -> FloorModel:
     """The floor model of the device that is written for."""
     from kernelskill.floor import MachineFloor
 
-    return MachineFloor(config.cache, threads_of(config), gpu_name(config) if config.target == "cuda" else "")
+    gpu = gpu_name(config) if config.target == "cuda" else ""
+    return MachineFloor(config.cache, threads_of(config), gpu, config.gpu)
 
 
 def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evaluator) -> Parts:

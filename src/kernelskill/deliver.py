@@ -6,14 +6,16 @@ import importlib.util
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
 from kernelskill.errors import RunError
+from kernelskill.evaluation.worker.tree import decode
 from kernelskill.records import Run, TensorSpec
 
 STOCK_MODES = {"compile": "default", "graph": "reduce-overhead", "compile+graph": "reduce-overhead"}
@@ -73,30 +75,39 @@ class Delivered(nn.Module):
         return ""
 
 
+class Called(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+
 def deliver(run: Run, source: str, original: object | None) -> nn.Module:
     """Build the answer of a finished run.
 
     Args:
         run: a finished run.
         source: text of its best.py.
-        original: the module that was optimized; None where the task was a file, whose reference is then built
-            from the file with its own constructor arguments.
+        original: the module or function that was optimized; None (or a class) where its reference is to be built
+            with the constructor arguments that the run recorded.
 
     Raises:
         RunError: the run has no workload, or its source defines no ModelNew.
     """
-    if run.workload is None:
-        raise RunError(f"run {run.id} has not described its task yet")
-    won = run.result is not None and bool(run.result.winner_id)
-    if isinstance(original, nn.Module) and not won:
-        if run.result is not None and run.result.winner_arm in STOCK_MODES:
-            original.compile(mode=STOCK_MODES[run.result.winner_arm])
-        return original
-    names = _load(source, run)
+    if run.workload is None or run.result is None:
+        raise RunError(f"run {run.id} has not ended; resume it with: kernelskill resume {run.id}")
+    names = _load(source, run) if run.result.winner_id or not isinstance(original, nn.Module) else {}
     if not isinstance(original, nn.Module):
-        original = _build(names, run)
-        if not won:
-            return original
+        original = _built(names, run, original)
+    if not run.result.winner_id:
+        mode = STOCK_MODES.get(run.result.winner_arm)
+        # A compiled module shares the original's parameters and leaves the original as it is.
+        return cast(nn.Module, torch.compile(original, mode=mode)) if mode else original
     winner_class = names["ModelNew"]
     winner = winner_class.__new__(winner_class)
     nn.Module.__init__(winner)
@@ -121,11 +132,17 @@ def _load(source: str, run: Run) -> dict[str, Any]:
     return vars(module)
 
 
-def _build(names: dict[str, Any], run: Run) -> nn.Module:
-    """A fresh instance with the task's constructor arguments; falls back inside its own guard."""
+def _built(names: dict[str, Any], run: Run, original: object | None) -> nn.Module:
+    """What the answer falls back to: the function, or a fresh instance of the reference's class."""
     reference = run.task.reference
-    arguments = names[reference.init_entry]() if reference.init_entry in names else []
-    built = names["ModelNew"](*(arguments or []))
+    entry = original if callable(original) else names.get(reference.entry)
+    if not isinstance(entry, type):
+        if not callable(entry):
+            raise RunError(f"run {run.id}: the reference {reference.entry!r} is not in best.py")
+        return Called(entry)
+    tree = run.workload.init_args if run.workload else None
+    arguments = decode(tree, []) if tree else []
+    built = entry(**arguments) if isinstance(arguments, dict) else entry(*arguments)
     if not isinstance(built, nn.Module):
-        raise RunError(f"run {run.id}: ModelNew is not a module")
+        raise RunError(f"run {run.id}: {entry.__name__} is not a module")
     return built

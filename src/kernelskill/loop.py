@@ -105,7 +105,7 @@ def optimize(
     floor = journal.step("floor", Floor, lambda: parts.floor.floor(workload))
     progress.stage("baselines", "timing eager and torch.compile")
     baselines = journal.step("baselines", Baselines, evaluator.baselines)
-    evaluator.adopt(workload, baselines)
+    evaluator.adopt(workload, baselines, floor.floor_ms)
     loop = Loop(task, workload, floor, baselines, evaluator, parts, budget, journal, progress)
     return journal.step("result", Result, loop.run)
 
@@ -301,8 +301,8 @@ class Loop:
             candidate = attempt.candidate
             self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
             promotion = self._promote(candidate)
-            compared = next((item for item in promotion.comparisons if item.arm == arm), None)
-            if promotion.status is Status.PASSED and compared and compared.significant:
+            stock = [item for item in promotion.comparisons if item.arm != "eager" or arm == "eager"]
+            if promotion.status is Status.PASSED and stock and all(item.significant for item in stock):
                 return Result(
                     stop=reason,
                     stop_detail=detail,

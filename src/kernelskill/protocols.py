@@ -42,7 +42,7 @@ class Evaluator(Protocol):
         """Time the stock arms (paired, shuffled) and the A/A band."""
         ...
 
-    def adopt(self, workload: Workload, baselines: Baselines | None) -> None:
+    def adopt(self, workload: Workload, baselines: Baselines | None, floor_ms: float | None = None) -> None:
         """Go on with what an earlier process of the same run measured; workers start when they are needed."""
         ...
 

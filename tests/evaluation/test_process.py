@@ -181,11 +181,23 @@ def test_operators_and_steps_are_seen(best):
         assert {row["op"] for row in seen["operators"]} >= {"aten::mul", "aten::relu"}
         assert 0 <= seen["own_share_ratio"] <= 1
         assert seen["compiled"] is False
+        assert seen["static_output"] is False
         steps = worker.call("profile", timeout_s=60, kernels=["scale", "nothing"], repeats=3)
         assert steps["unknown"] == ["nothing"]
         assert len(steps["kernels"]["scale"]["times_us"]) == 3
         assert steps["kernels"]["scale"]["count"] == steps["one_thread"]["kernels"]["scale"]["count"] == 1
         assert min(steps["calls_us"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"), [("return overwritten(x)", True), ("return x * 2", False), ("return x", False)]
+)
+def test_a_result_that_the_next_call_overwrites_is_seen(best, body, kept):
+    helper = "def overwritten(x, held=[]):\n    held or held.append(x * 2)\n    return torch.mul(x, 2, out=held[0])\n"
+    with start(best) as worker:
+        load(worker, forward(body, helper))
+        Bound(worker, numel=4096).run()
+        assert worker.call("operators", timeout_s=60)["static_output"] is kept
 
 
 def test_turned_settings_and_threads_are_shown(best):

@@ -31,6 +31,7 @@ KERNEL = {
     "parallel_efficiency_ratio": 0.9, "bandwidth_share_ratio": 0.5, "vector_bits_used": 512,
     "schedule_nontemporal": False, "libm_calls": 0, "exp_share_ratio": 0.0, "flops_share_ratio": 0.0,
 }  # fmt: skip
+PRODUCT = {"op": "aten.mm.default", "share_ratio": 0.4}
 MEASURED = {
     "floor_share_ratio", "share_ratio", "kernel_bound", "parallel_efficiency_ratio", "bandwidth_share_ratio",
     "exp_share_ratio", "flops_share_ratio", "time_us", "overhead_share_ratio", "base_ms", "best_stock_ratio",

@@ -1,7 +1,7 @@
 """Facts in, admissions and refusals out, each with its reason."""
 
 import pytest
-from skill_examples import KERNEL, PROGRAM, facts_of
+from skill_examples import KERNEL, PRODUCT, PROGRAM, facts_of
 
 from kernelskill.skills import ExpertLibrary, explain
 from kernelskill.skills.bottlenecks import find_bottlenecks, headroom
@@ -115,7 +115,7 @@ def test_small_kernels_are_left_alone():
 
 
 def test_at_the_floor_only_stopping_is_admitted():
-    facts = facts_of({**PROGRAM, "floor_share_ratio": 0.96, "count_dead": 3}, k=KERNEL)
+    facts = facts_of({**PROGRAM, "floor_share_ratio": 0.96, "count_dead": 3}, k=KERNEL, mm=PRODUCT)
     retrieval = LIBRARY.retrieve(facts)
     assert retrieval.admitted == ("stop-at-floor",)
     assert all("the floor is reached" in item.reason for item in retrieval.decisions if not item.admitted)
@@ -155,12 +155,53 @@ def test_skills_of_the_other_target_are_refused_and_it_is_said():
     of_processors = {card.id for card in LIBRARY.cards() if card.targets == ("cpu",)}
     of_gpus = {card.id for card in LIBRARY.cards() if card.targets == ("cuda",)}
     for target, others in (("cpu", of_gpus), ("cuda", of_processors)):
-        facts = facts_of({**PROGRAM, "target": target, "count_softmax": 1}, k=KERNEL)
+        facts = facts_of({**PROGRAM, "target": target, "count_softmax": 1}, k=KERNEL, mm=PRODUCT)
         assert others
         assert not others & set(LIBRARY.retrieve(facts).admitted)
         reasons = [item.reason for item in LIBRARY.retrieve(facts).decisions if item.skill in others]
         assert reasons
         assert all("target" in reason for reason in reasons)
+
+
+GPU = {"target": "cuda", "floor_share_ratio": 0.3, "floor_bound": "compute", "wrapper": ""}
+WAITING = {**KERNEL, "kernel_kind": "row", "kernel_bound": "latency", "row_length": 100_000, "time_us": 90.0}
+DEAR = {**KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_share_ratio": 0.45}
+
+
+@pytest.mark.parametrize(
+    ("facts", "admitted", "left_out"),
+    [
+        (facts_of(GPU, mm=PRODUCT),
+         {"tensor-core-matmul", "split-k-matmul", "tile-shared-memory", "register-tiling", "structured-matmul"},
+         {"implicit-gemm-convolution", "persistent-recurrence", "privatize-atomics"}),
+        (facts_of({**GPU, "floor_bound": "memory"}, mm=PRODUCT), {"split-k-matmul"},
+         {"tensor-core-matmul", "register-tiling"}),
+        (facts_of(GPU, c={"op": "aten.convolution.default", "share_ratio": 0.5}),
+         {"implicit-gemm-convolution", "direct-convolution", "transposed-convolution-phases"}, {"structured-matmul"}),
+        (facts_of(GPU, r={"op": "aten.lstm.input", "share_ratio": 0.9}), {"persistent-recurrence"}, {"split-k-matmul"}),
+        (facts_of(GPU, s={"op": "aten.scatter_add.default", "share_ratio": 0.5}), {"privatize-atomics"}, set()),
+        (facts_of({**GPU, "overhead_share_ratio": 0.5, "kernels": 9, "operators_left": 0}),
+         {"cuda-graphs", "remove-host-sync"}, {"overlap-streams"}),
+        (facts_of({**GPU, "overhead_share_ratio": 0.05, "kernels": 9, "operators_left": 0}), {"overlap-streams"},
+         {"cuda-graphs", "remove-host-sync"}),
+        (facts_of({**GPU, "count_softmax": 1, "count_matmul": 2, "count_conv": 0, "operators_left": 4, "count_elementwise": 1}),
+         {"fused-attention", "fuse-matmul-epilogue"}, set()),
+        (facts_of(GPU, k={**WAITING, "occupancy_ratio": 0.2}),
+         {"raise-occupancy", "pipeline-loads", "persistent-kernel", "align-vector-access", "loop-fission"},
+         {"coalesce-access", "approximate-transcendentals", "pack-half-math", "reduce-unrolling"}),
+        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3}), {"coalesce-access", "simplify-index-arithmetic"},
+         {"pipeline-loads", "batch-gpu-rows"}),
+        (facts_of(GPU, k=DEAR), {"approximate-transcendentals", "pack-half-math", "uniform-control-flow", "cheaper-math"},
+         {"coalesce-access", "simplify-index-arithmetic"}),
+        (facts_of({**GPU, "target": "cpu"}, k={**DEAR, "spills": 6}),
+         {"shorten-live-ranges", "reduce-unrolling", "loop-fission"}, {"pack-half-math"}),
+        (facts_of(GPU, k={**WAITING, "row_length": 64}), {"batch-gpu-rows"}, {"pipeline-loads"}),
+    ],
+)  # fmt: skip
+def test_each_skill_is_admitted_where_an_expert_would_think_of_it(facts, admitted, left_out):
+    found = set(LIBRARY.retrieve(facts).admitted)
+    assert admitted <= found
+    assert not left_out & found
 
 
 def test_empty_facts_admit_nothing():

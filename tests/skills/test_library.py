@@ -26,7 +26,7 @@ def test_bundled_and_further_cards(tmp_path):
     found = library(tmp_path)
     assert found.card("do-it").executable
     assert len(found.cards()) == len(ExpertLibrary(None).cards()) + 1
-    with pytest.raises(SkillError, match="no skill 'nothing'; known: block-inner"):
+    with pytest.raises(SkillError, match="no skill 'nothing'; known: align-vector-access"):
         found.card("nothing")
 
 

@@ -54,9 +54,9 @@ SCHEDULED_BY = {
 """Field of a schedule -> the skill whose recipe sets it."""
 
 SUSPECTS: dict[str, tuple[str, ...]] = {
-    "tolerance": ("simplify-algebra", "online-softmax"),
-    "non-finite": ("simplify-algebra", "online-softmax"),
-    "values": ("simplify-algebra",),
+    "tolerance": ("cheaper-math", "simplify-algebra", "online-softmax"),
+    "non-finite": ("cheaper-math", "simplify-algebra", "online-softmax"),
+    "values": ("cheaper-math", "simplify-algebra"),
     "shape": ("direct-pooling", "single-pass-scan", "simplify-algebra"),
     "dtype": ("simplify-algebra",),
     "state": ("fuse-row-normalization", "remove-dead-code"),

@@ -33,6 +33,8 @@ from kernelskill.evaluation.trial import Secret, Trial, Wrong
 from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, Task, Workload
 
 T = TypeVar("T")
+NEAR = 1.15
+"""Times the best stock arm's up to which another arm might be the best in other processes, and is promoted against."""
 WIDE_BAND, MORE_TWINS = 0.04, 3
 """Band of eager against itself from which it is timed again, and how often at most."""
 
@@ -50,7 +52,7 @@ class Judge:
         cache_dir: folder for the compile arm's artefacts.
         promotion_sets: fresh process sets in a promotion.
         patience_s: longest time for a candidate's first call; a sixth of it, and twenty times eager, for later bursts.
-        floor_ms: time below which no program can go; a candidate beyond it is flagged. May be set later.
+        floor_ms: time below which no program can go; a candidate beyond it is flagged. `adopt` may set it.
         device: where everything is computed and timed; default: the CPU (for a GPU: `cuda.judge.cuda_judge`).
     """
 
@@ -87,8 +89,6 @@ class Judge:
         self._own_threads = torch.get_num_threads()
         torch.set_num_threads(1)
 
-    # -- protocols.Evaluator -----------------------------------------------------------------------
-
     def describe(self) -> Workload:
         """Run the reference once, confined, and audit what can be proven on this task."""
         limits = reference_limits(self.device)
@@ -108,8 +108,9 @@ class Judge:
         self.adopt(workload, None)
         return workload
 
-    def adopt(self, workload: Workload, baselines: Baselines | None) -> None:
+    def adopt(self, workload: Workload, baselines: Baselines | None, floor_ms: float | None = None) -> None:
         """Go on with what is known; workers start when they are needed."""
+        self.floor_ms = floor_ms or self.floor_ms
         if self._stock is None or self._stock.table.workload != workload:
             calls = calls_for(workload, self.device.free_bytes(), self.device.slot_bytes)
             if self._stock is not None:
@@ -136,14 +137,14 @@ class Judge:
         try:
             seat = self._need.table.candidate(candidate)
         except WorkerFailure as failure:
-            return {"error": _line(failure)}
+            return {"error": failure.line}
         try:
             side = self._need.side
             seat.give_state(side.initial)
             seat.burst(side.draw([secrets.randbits(62) for _ in range(seat.inputs.count)]))
             return seat.worker.call("profile", timeout_s=4 * seat.seconds, kernels=list(kernels), repeats=9)
         except WorkerFailure as failure:
-            return {"error": _line(failure)}
+            return {"error": failure.line}
         finally:
             seat.close()
 
@@ -171,7 +172,7 @@ class Judge:
         del arms["twin"]
         for arm in [arm for arm in arms if arm != "eager"]:
             if not self._is_right(arms[arm]):
-                failed[arm] = "its results differ from eager's by more than 1e-4"
+                failed[arm] = "its results differ from eager's by more than the public tolerance"
                 stock.seats.pop(arm).close()
                 del arms[arm]
         timings = tuple(
@@ -211,7 +212,7 @@ class Judge:
                 self._need.seats.pop(failure.role).close()
 
     def _is_right(self, seat: Seat) -> bool:
-        """Whether a stock arm is right by allclose at 1e-4: leaving one out for less would flatter candidates."""
+        """Whether a stock arm is right by the public rule: leaving one out for less would flatter candidates."""
         trial = self._trial(Secret(), "kernelbench")
         try:
             trial.family(seat, "task", trial.reference.initial)
@@ -235,18 +236,16 @@ class Judge:
             if base_seat is not None:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, null, trial)
-            if self.device.name == "cuda":
-                self._reveal.look(measured, seat, null, trial)
+            self._reveal.look(measured, seat, null, trial)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "screen", failure, trial)
         finally:
             if seat is not None:
                 seat.close()
-        evaluation = self._closed(evaluation, secret, began)
         if self.device.name == "cuda":  # torch and a context take seconds to come up
             self._need.start_spare()
-        return evaluation
+        return self._closed(evaluation, secret, began)
 
     def _promote(self, candidate: Candidate) -> Evaluation:
         began = time.monotonic()
@@ -256,7 +255,7 @@ class Judge:
         waiting: list[dict[str, Seat]] = []
         stock = self._need
         stock.release()
-        names = (*self._stock_arms(), "null")
+        names = (*self._stock_arms(NEAR), "null")
         try:
             for number in range(self.promotion_sets):
                 waiting = waiting or stock.sets(names, self.promotion_sets - number)
@@ -274,6 +273,8 @@ class Judge:
                 null = arms.pop("null")
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
                 sets.append(self._measure({"candidate": seat, **arms}, null, trial))
+                if number == 0:
+                    self._reveal.look(sets[0], seat, null, trial, anew=True)
                 stock.release()
             assert trial is not None
             assert seat is not None
@@ -383,18 +384,16 @@ class Judge:
         need, precision = self._need, self.task.precision
         return Trial(need.table.workload, need.side, precision, tolerance or self.tolerance, secret)
 
-    def _stock_arms(self) -> tuple[str, ...]:
+    def _stock_arms(self, near: float = 1.0) -> tuple[str, ...]:
+        """Eager, the fastest arm, and those that take at most `near` times as long."""
         if self._baselines is None:
             raise WorkerError("baselines() (or adopt()) comes before candidates")
-        return tuple(dict.fromkeys(("eager", self._baselines.best_arm)))
+        most = near * self._baselines.best_ms
+        fast = (item.arm for item in self._baselines.timings if item.median_ms <= most)
+        return tuple(dict.fromkeys(("eager", self._baselines.best_arm, *fast)))
 
     @property
     def _need(self) -> Stock:
         if self._stock is None:
             raise WorkerError("describe() (or adopt()) comes first")
         return self._stock
-
-
-def _line(failure: WorkerFailure) -> str:
-    lines = [line for line in failure.detail.splitlines() if line.strip()]
-    return replies.text(lines[0] if lines else failure.status, 300)

@@ -40,6 +40,8 @@ def labels_of(seen: Json, flags: tuple[str, ...], skills: tuple[str, ...]) -> La
     operators = tuple(replies.text(row.get("op"), replies.NAME_LENGTH) for row in rows[:MOST_OPERATORS])
     kinds: list[Label] = ["graph"] if seen.get("graphed") is True else []
     flags += launch_bound(seen)
+    if seen.get("static_output") is True:
+        flags += ("its result lies in memory that its next call writes again: copy it before calling again",)
     if seen.get("compiled") is True:
         kinds.append("compile")
     elif share is not None and share >= OWN_SHARE:

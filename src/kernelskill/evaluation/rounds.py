@@ -21,6 +21,8 @@ LEAST_ROUNDS, MOST_ROUNDS = 9, 25
 TIMED_S = 0.5
 """Seconds that one arm is timed for in a set of rounds (about)."""
 WARM_UP = 2
+LEAST_SHARE = 0.1
+"""Share of the null worker's time that every call is taken to need at least."""
 NO_OUTPUTS = torch.empty(0, dtype=torch.uint8)
 MORE_ROUNDS = 1.0
 """Rounds added at most, as a share of those planned, in place of disturbed ones."""
@@ -72,8 +74,10 @@ class Measured:
     def times(self, arm: str) -> list[float]:
         """Milliseconds a call by the ranking clock: the larger of the judge's and the worker's own."""
         null_wall, null_worker = median(self.null_wall), median(self.null_worker)
+        # What lies within the transport's own cost cannot be told from it.
+        least = LEAST_SHARE * null_wall
         return [
-            max(wall - null_wall, worker - null_worker, 1e-6)
+            max(wall - null_wall, worker - null_worker, least, 1e-6)
             for wall, worker in zip(self.wall[arm], self.worker[arm], strict=True)
         ]
 

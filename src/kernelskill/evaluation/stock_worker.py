@@ -25,8 +25,7 @@ class StockFailure(WorkerError):
     @property
     def line(self) -> str:
         """What happened, in one line."""
-        lines = [line for line in self.failure.detail.splitlines() if line.strip()]
-        return lines[0][:300] if lines else str(self.failure.status)
+        return self.failure.line
 
 
 class StockWorker(Worker):

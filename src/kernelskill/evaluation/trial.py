@@ -16,7 +16,7 @@ from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.records import FamilyError, Precision, Status, Workload
 
 PERTURBED = "perturbed-parameters"
-KERNELBENCH_TOLERANCE = 1e-4
+KERNELBENCH_TOLERANCE, KERNELBENCH_HALF = 1e-4, 1e-2
 POOLED_DRAWS = 16
 ORACLE_ROUNDS = 0.15
 """Share of the timed rounds of which one call is also held against the float64 twin."""
@@ -190,7 +190,10 @@ class Trial:
         if place in self._positions and not pool.is_numeric:
             return None if family in ties.TIED_FAMILIES else ties.judge_positions(pool, family, name)
         if self.tolerance == "kernelbench":
-            return correctness.allclose(pool, family, name, KERNELBENCH_TOLERANCE)
+            half = pool.eager[0].dtype in (torch.float16, torch.bfloat16)
+            return correctness.allclose(
+                pool, family, name, KERNELBENCH_HALF if half else KERNELBENCH_TOLERANCE
+            )
         return correctness.judge(pool, family, name, allowed)
 
     def _lesser_tier(self, pool: Pool, family: str, place: int) -> str:

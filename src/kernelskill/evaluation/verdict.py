@@ -34,6 +34,12 @@ class WorkerFailure(Exception):
         self.detail = detail
         self.hint = hint
 
+    @property
+    def line(self) -> str:
+        """What happened, in one line."""
+        lines = [line for line in self.detail.splitlines() if line.strip()]
+        return (lines[0] if lines else str(self.status))[:300].encode("utf-8", "replace").decode()
+
 
 def refusal(error: dict[str, Any]) -> WorkerFailure:
     """An error reply."""

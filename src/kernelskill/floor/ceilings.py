@@ -38,23 +38,23 @@ def load_ceilings(cache_dir: Path, threads: int) -> Ceilings:
     return _cached(path, lambda: measure_ceilings(device, threads))
 
 
-def load_gpu_ceilings(cache_dir: Path, device: str) -> Ceilings:
+def load_gpu_ceilings(cache_dir: Path, device: str, index: int) -> Ceilings:
     """The ceilings of a GPU, from the cache or measured now (about 10 s).
 
     Raises:
         WorkerError: the measuring program failed.
     """
     path = cache_dir / f"ceilings-{_key(device, 1, _GPU_SCRIPT)}.json"
-    return _cached(path, lambda: measure_gpu_ceilings(device))
+    return _cached(path, lambda: measure_gpu_ceilings(device, index))
 
 
-def measure_gpu_ceilings(device: str) -> Ceilings:
-    """Measure the first visible GPU now, in a process of its own.
+def measure_gpu_ceilings(device: str, index: int) -> Ceilings:
+    """Measure a GPU now, in a process of its own.
 
     Raises:
         WorkerError: the measuring program failed.
     """
-    told = _run([sys.executable, "-I", str(_GPU_SCRIPT), "0"], dict(os.environ))
+    told = _run([sys.executable, "-I", str(_GPU_SCRIPT), str(index)], dict(os.environ))
     return Ceilings(device=device, threads=1, measured_on=_today(), **json.loads(told))
 
 

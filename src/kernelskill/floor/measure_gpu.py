@@ -82,7 +82,7 @@ def products_gflops() -> tuple[float, float]:
 
 def exponentials_gops() -> float:
     """Special-function rate of all multiprocessors at the highest clock, by the data sheet."""
-    properties = torch.cuda.get_device_properties(0)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     clock_khz = getattr(properties, "clock_rate", 0) or 1_500_000
     return properties.multi_processor_count * EXPONENTIALS_PER_CYCLE * clock_khz / 1e6
 

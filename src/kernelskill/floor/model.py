@@ -33,12 +33,14 @@ class MachineFloor:
         cache_dir: where measurements are kept.
         threads: threads that a program may use.
         gpu: name of the GPU to write for; "" = this processor.
+        index: of that GPU, as torch counts them.
     """
 
-    def __init__(self, cache_dir: Path, threads: int, gpu: str = "") -> None:
+    def __init__(self, cache_dir: Path, threads: int, gpu: str = "", index: int = 0) -> None:
         self._cache_dir = cache_dir
         self._threads = threads
         self._gpu = gpu
+        self._index = index
         self._ceilings: Ceilings | None = None
 
     def ceilings(self) -> Ceilings:
@@ -49,7 +51,7 @@ class MachineFloor:
         """
         if self._ceilings is None:
             self._ceilings = (
-                load_gpu_ceilings(self._cache_dir, self._gpu)
+                load_gpu_ceilings(self._cache_dir, self._gpu, self._index)
                 if self._gpu
                 else load_ceilings(self._cache_dir, self._threads)
             )

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .failures import describe
 from .protocol import Failure
@@ -34,7 +35,8 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
 
     Reply: `operators` [{"op": "aten::mm", "count": per call, "time_us": per call, self time}], slowest first, glue left
     out; `call_us` (median, unwatched), `operators_us` (sum), `own_share_ratio` (1 - operators_us / watched time, None
-    when nothing could be watched), `compiled` (whether a torch.compile region ran).
+    when nothing could be watched), `compiled` (whether a torch.compile region ran), `static_output` (as
+    `keeps_its_result`).
     """
     repeats = message.get("repeats", REPEATS)
     if session.device == "cuda":
@@ -51,7 +53,22 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
         "operators_us": total,
         "own_share_ratio": max(0.0, 1.0 - total / watched) if watched > 0 else None,
         "compiled": compiled,
+        "static_output": keeps_its_result(session, call),
     }
+
+
+def keeps_its_result(session: Session, call: Callable[[], Any]) -> bool:
+    """Whether a result lies in memory that the next call writes again, other than the model's own state."""
+    first, second = (
+        [leaf for leaf in tree_leaves(call()) if isinstance(leaf, torch.Tensor)] for _ in range(2)
+    )
+    held = {leaf.untyped_storage().data_ptr() for leaf in first} & {
+        leaf.untyped_storage().data_ptr() for leaf in second
+    }
+    model, item = session.model, session.bound[0]
+    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    own = {leaf.untyped_storage().data_ptr() for leaf in (*state, *item.inputs)}
+    return bool(held - own - {0})
 
 
 def bound_call(session: Session, index: int) -> Callable[[], Any]:
