@@ -120,11 +120,11 @@ def test_clocks_apart_are_told():
 
 
 def test_lease_is_exclusive_and_reentrant(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    said = []
-    mine = Lease("GPU-1", said.append)
+    monkeypatch.setattr(leases, "folder", lambda: tmp_path)
+    mine = Lease("GPU-1", [].append)
+    path = tmp_path / "kernelskill-GPU-1.lock"
     code = (
-        f"import fcntl,os; fd=os.open({str(leases.folder() / 'GPU-1.lock')!r}, os.O_RDWR); fcntl.flock(fd, 6)"
+        f"import fcntl, os; fcntl.flock(os.open({str(path)!r}, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     )
     with mine.held(), mine.held():
         taken = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

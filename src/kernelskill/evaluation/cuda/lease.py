@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ class Lease:
     """
 
     def __init__(self, uuid: str, waiting: Callable[[str], None] = lambda _: None) -> None:
-        self._path = folder() / f"{uuid}.lock"
+        self._path = folder() / f"kernelskill-{uuid}.lock"
         self._waiting = waiting
         self._depth = 0
 
@@ -28,12 +27,12 @@ class Lease:
         """Wait for it, and have it inside.
 
         Raises:
-            OSError: the lock's folder cannot be written.
+            OSError: the lock can be neither made nor opened.
         """
         if self._depth:
             yield
             return
-        fd = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = _opened(self._path)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,12 +49,14 @@ class Lease:
 
 
 def folder() -> Path:
-    """Where locks lie: the user's runtime folder."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = (
-        Path(runtime) / "kernelskill"
-        if runtime
-        else Path(tempfile.gettempdir()) / f"kernelskill-{os.getuid()}"
-    )
-    base.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return base
+    """Where locks lie: one place for all users of the machine."""
+    return Path("/tmp")
+
+
+def _opened(path: Path) -> int:
+    """The lock's file, made by whoever comes first; to lock it, reading is enough."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        return os.open(path, flags | os.O_CREAT, 0o644)
