@@ -100,7 +100,7 @@ template <class F> inline void stream(float* p, F x, int n) { std::memcpy(p, &x,
 KEEP = """\
 template <class F> inline F keep(F x, float) { return x; }
 template <class F> inline F keep(F x, float other, int n) {  // lanes from n on hold no element
-  for (int i = n; i < int(sizeof(F) / 4); ++i) x[i] = other;
+  for (int i = 0; i < int(sizeof(F) / 4); ++i) x[i] = i < n ? x[i] : other;
   return x;
 }
 """

@@ -20,12 +20,12 @@ from kernelskill.program.schedule import Schedule
 
 __all__ = ["TYPES", "Lines", "Nest", "touched"]
 
-BLOCK = 65536
-"""Elements summed in float before the sum goes to double: at most 4096 in each of 16 lanes."""
-SPLIT_BLOCK = 16384
-"""The same where threads share a row."""
-FEW_ROWS = 16
-"""Rows below which a row is shared among threads, if it is long."""
+BLOCK = 8192
+"""Elements summed in float before the sum goes to double: at most 1024 in each of 8 lanes."""
+LONG_ROW = 32768
+"""Elements from which a row may be shared among threads."""
+FEW_ROWS = 4
+"""Rows below which it is: more rows keep most machines' threads busy with one parallel region instead of many."""
 
 
 class Nest:
@@ -111,7 +111,7 @@ class Nest:
             self.out.add(f"long j = {begin};")
             self._unroll()
             self.out.add(f"for (; j + {lanes} <= {end}; j += {lanes}) step(j);")
-            self.out.add(f"if (j < {end}) step(j, {end} - j);")
+            self.out.add(f"if (j < {end}) step(j, ({end} - j) % {lanes});")
             return
         whole = length // lanes * lanes
         if whole:
@@ -166,13 +166,13 @@ class Nest:
             item.fold == "softmax" for stage in region.stages for item in stage.reductions
         ):
             return False
-        return self.schedule.split > 1 or (region.rows < FEW_ROWS and region.row_length >= 2 * SPLIT_BLOCK)
+        return self.schedule.split > 1 or (region.rows < FEW_ROWS and region.row_length >= LONG_ROW)
 
     def _blocks(self, split: bool) -> tuple[list[int], int, int, int]:
         """Outer reduce axes, length of the innermost, elements in a block, number of blocks."""
         reduce = [index for index, axis in enumerate(self.region.axes) if axis.role == "reduce"]
         outer, length = reduce[:-1], self.region.axes[reduce[-1]].size
-        size = min(length, SPLIT_BLOCK if split else BLOCK)
+        size = min(length, BLOCK)
         return outer, length, size, math.prod(self.region.axes[i].size for i in outer) * -(-length // size)
 
     def _open_blocks(
@@ -259,7 +259,7 @@ class Nest:
         if end or length % step >= lanes or count == 1:
             self.out.add(f"for (; j + {lanes} <= {last}; j += {lanes}) take(j, {first});")
         if end or length % lanes:
-            self.out.add(f"if (j < {last}) take(j, {first}, {last} - j);")
+            self.out.add(f"if (j < {last}) take(j, {first}, ({last} - j) % {lanes});")
         for item in stage.reductions:
             if item.fold in EXTREMES:
                 self._fold_extreme(item, count, split)
