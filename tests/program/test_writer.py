@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import itertools
 import textwrap
@@ -12,8 +13,8 @@ import pytest
 import torch
 from small_programs import ORDER, export, layout
 
-from kernelskill.program import Program, fusion, write
-from kernelskill.records import Json, Reference, StateSpec, Task, Workload
+from kernelskill.program import Program, fusion, guard, write
+from kernelskill.records import Json, Reference, StateSpec, Task, TensorSpec, Workload
 
 NUMBERS = itertools.count()
 
@@ -224,3 +225,48 @@ def test_torch_compile_as_the_candidate(written: Written) -> None:
     source = write(written.program.model_copy(update={"wrapper": "compile"}), written.task, written.workload)
     assert "self.compile()" in source
     compile(source, "candidate.py", "exec")
+
+
+def test_other_constructor_arguments_than_the_proven_ones_are_noted():
+    source = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, kernel_size, stride):
+        super().__init__()
+        self.pool = nn.MaxPool1d(kernel_size, stride)
+
+    def forward(self, x):
+        return self.pool(x)
+"""
+    text = guard.constructed(workload_with({"list": [{"value": 4}, {"value": 1}]}))
+    names = {}
+    exec(source + "\n\nclass ModelNew(Model):" + text, names)
+    assert names["ModelNew"](4, 1)._as_proven is True
+    assert names["ModelNew"](2, 1)._as_proven is False
+    assert names["ModelNew"](kernel_size=4, stride=1)._as_proven is False
+    assert copy.deepcopy(names["ModelNew"](4, 1))._as_proven is True
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        (None, ""), ({"list": []}, ""), ({"list": [{"dtype": "float32"}]}, ""),
+        ({"dict": {"n": {"value": 3}}}, "((), {'n': 3})"),
+        ({"list": [{"tuple": [{"value": 8}, {"value": 4}]}]}, "(tuple([(8, 4,)]), {})"),
+    ],
+)  # fmt: skip
+def test_constructor_arguments_are_spelled_where_they_are_plain(tree, text):
+    found = guard.constructed(workload_with(tree))
+    assert text in found
+    assert bool(text) == bool(found)
+
+
+def workload_with(init_args):
+    spec = TensorSpec.contiguous((4,), "float32")
+    return Workload(
+        inputs=(spec,), inputs_tree={"list": [{"tensor": 0}]}, outputs=(spec,), outputs_tree={"tensor": 0}, state=(),
+        graph=None, eager_ms=0.1, findings=(), init_args=init_args,
+    )  # fmt: skip

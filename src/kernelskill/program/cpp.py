@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from kernelskill.program.memory_access import memory_functions
@@ -47,6 +48,20 @@ def _declared(kernel: Kernel, printed: CppFunction) -> str:
     return "\n    ".join([text[: opening + 1], *inside])
 
 
+HEADERS = {
+    "algorithm": r"std::(min|max|fill|fill_n)\b",
+    "cmath": r"std::(abs|ceil|cos|erf|exp|expm1|fabs|floor|log|log1p|nearbyint|pow|sin|sqrt|tan|tanh|trunc)\b",
+    "cstdint": r"\bu?int\d+_t\b",
+    "cstring": r"std::mem\w+",
+}
+"""Header -> what needs it."""
+
+
+def headers(text: str) -> str:
+    """Includes for what a text uses."""
+    return "\n".join(f"#include <{name}>" for name, pattern in HEADERS.items() if re.search(pattern, text))
+
+
 def source(kernels: tuple[Kernel, ...]) -> str:
     """One C++ file with all kernels of a program."""
     printed = {kernel.name: kernel_function(kernel) for kernel in kernels}
@@ -54,12 +69,12 @@ def source(kernels: tuple[Kernel, ...]) -> str:
     functions = {name for function in printed.values() for name in function.functions}
     dtypes = {dtype for function in printed.values() for dtype in function.dtypes}
     widths = sorted({kernel.schedule.lanes for kernel in kernels})
-    parts = ["#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstring>"]
     mathematics = "".join(PIECES[name][1] for name in needed(functions))
+    memory = memory_functions(bodies, dtypes)
+    parts = [headers("".join([bodies, mathematics, *memory, *(TYPES[dtype] for dtype in dtypes)]))]
     if "stream(" in bodies or "_mm512" in mathematics:
         parts[0] += "\n#ifdef __x86_64__\n#include <immintrin.h>\n#endif"
     parts.append("".join(vector_type(width) for width in widths).rstrip())
-    memory = memory_functions(bodies, dtypes)
     if memory:
         parts.append("".join(memory).rstrip())
     if mathematics:

@@ -25,6 +25,13 @@ def _need_grad(*tensors):
     """Whether autograd has to record a call on these."""
     return any(tensor.requires_grad for tensor in tensors)
 '''
+CONSTRUCTED = '''
+    def __new__(cls, *args, **kwargs):
+        """Note whether the constructor's arguments are those that are compiled into the kernels."""
+        self = super().__new__(cls)
+        self._as_proven = (args, kwargs) == {given}
+        return self
+'''
 MODE_DEPENDENT = ("batch_norm", "dropout", "instance_norm", "rrelu")
 
 
@@ -36,7 +43,8 @@ def guard(
     `place` is the property of a tensor that says it is where kernels run.
     """
     given = bound_arguments(workload, list(reference.parameters))
-    checks = [check for name, part in given.items() for check in _checks(part, name, workload)]
+    checks = ["self._as_proven"] if is_module and constructed(workload) else []
+    checks += [check for name, part in given.items() for check in _checks(part, name, workload)]
     checks += [_equals(name, text) for name, text in reference.defaults.items() if name not in given]
     if is_module and _depends_on_mode(workload):
         checks.append("self.training" if program.graph.training else "not self.training")
@@ -53,6 +61,45 @@ def guard(
         f"{indent}if not proven:",
         f"{indent}    return self._reference_forward({reference.passed_on})",
     ]
+
+
+def constructed(workload: Workload) -> str:
+    """A constructor that notes whether it got the recorded arguments; "" where there are none, or none to spell."""
+    tree = workload.init_args
+    if not isinstance(tree, dict) or not next(iter(tree.values()), None):
+        return ""
+    text = literal(tree)
+    if text is None:
+        return ""
+    given = (
+        f"((), {text})"
+        if "dict" in tree
+        else f"(tuple({text}), {{}})"
+        if "list" in tree
+        else f"({text}, {{}})"
+    )
+    return CONSTRUCTED.format(given=given)
+
+
+def literal(tree: Json) -> str | None:
+    """Python text of a tree of plain values; None where it holds anything else."""
+    if not isinstance(tree, dict):
+        return None
+    if set(tree) == {"value"}:
+        return repr(tree["value"])
+    if set(tree) == {"dict"}:
+        parts = {key: literal(item) for key, item in tree["dict"].items()}
+        if None in parts.values():
+            return None
+        return "{" + ", ".join(f"{key!r}: {text}" for key, text in parts.items()) + "}"
+    for word, (before, after) in {"list": ("[", "]"), "tuple": ("(", ",)")}.items():
+        if set(tree) == {word}:
+            items = [literal(item) for item in tree[word]]
+            known = [text for text in items if text is not None]
+            if len(known) < len(items):
+                return None
+            return f"{before}{', '.join(known)}{after if known else after[-1]}"
+    return None
 
 
 def _checks(part: Json, path: str, workload: Workload) -> Iterator[str]:

@@ -14,7 +14,7 @@ from kernelskill.errors import ProgramError
 from kernelskill.program import cpp
 from kernelskill.program.arguments import attribute, folded, spelled
 from kernelskill.program.forward import Forward
-from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, NEED_GRAD, guard
+from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, NEED_GRAD, constructed, guard
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.reference_text import ReferenceText, cut, renamed
 from kernelskill.records import Task, TensorSpec, Workload
@@ -24,11 +24,14 @@ def _build(source):
     """Compile the kernels once per content, into a private folder, and load them."""
     command = ["g++", "-std=c++17", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
     command += ["-Wno-psabi", "-shared", "-fPIC"]
-    name = hashlib.sha256((" ".join(command) + source).encode()).hexdigest()[:16]
+    processor = Path("/proc/cpuinfo").read_text().partition("\\n\\n")[0] if Path("/proc/cpuinfo").exists() else ""
+    features = [line for line in processor.splitlines() if line.startswith(("model name", "flags", "Features"))]
+    name = hashlib.sha256("\\n".join([*command, *features, source]).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"kernelskill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise RuntimeError(f"{folder} belongs to somebody else")
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise RuntimeError(f"{folder} is not a folder that only you can write to")
     library = folder / f"{name}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=folder) as private:
@@ -44,9 +47,14 @@ def _build(source):
     return ctypes.CDLL(str(library))
 '''
 
-STANDARD_IMPORTS = (
-    "import ctypes\nimport hashlib\nimport os\nimport subprocess\nimport tempfile\nfrom pathlib import Path"
-)
+STANDARD_IMPORTS = """\
+import ctypes
+import hashlib
+import os
+import stat
+import subprocess
+import tempfile
+from pathlib import Path"""
 
 
 def _cpp_sections(kernels: tuple[Kernel, ...]) -> list[str]:
@@ -97,7 +105,8 @@ def write(program: Program, task: Task, workload: Workload, target: Target = CPP
 
 def _title(task: Task, program: Program) -> str:
     skills = ", ".join(dict.fromkeys(program.skills)) or "none"
-    text = f'"""{task.name} in kernels of its own.\n\nSkills: {skills}.\n"""'
+    scope = "Calls of other shapes or layouts, and those that need a gradient, run the reference."
+    text = f'"""{task.name} in kernels of its own, for inference.\n\n{scope}\nSkills: {skills}.\n"""'
     return "\n".join(line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""]))
 
 
@@ -116,7 +125,10 @@ def _imports(reference: ReferenceText | None, target: Target | None) -> str:
 def _argtypes(kernel: Kernel) -> str:
     printed = cpp.kernel_function(kernel)
     count = len(printed.inputs) + len(printed.outputs)
-    return f"_library.{kernel.name}.argtypes = [ctypes.c_void_p] * {count} + [ctypes.c_int]"
+    return (
+        f"_library.{kernel.name}.argtypes = [ctypes.c_void_p] * {count} + [ctypes.c_int]\n"
+        f"_library.{kernel.name}.restype = None"
+    )
 
 
 def _wrapper(kernel: Kernel) -> str:
@@ -134,10 +146,11 @@ def _wrapper(kernel: Kernel) -> str:
 
 
 def _allocation(spec: TensorSpec) -> str:
-    dtype = "" if spec.dtype == "float32" else f", dtype=torch.{spec.dtype}"
+    # Spelled out: a user's default dtype or device must not decide how much memory a kernel writes to, or where.
+    given = f'dtype=torch.{spec.dtype}, device="cpu"'
     if spec.is_contiguous:
-        return f"torch.empty({spelled(spec.shape)}{dtype})"
-    return f"torch.empty_strided({spelled(spec.shape)}, {spelled(spec.stride)}{dtype})"
+        return f"torch.empty({spelled(spec.shape)}, {given})"
+    return f"torch.empty_strided({spelled(spec.shape)}, {spelled(spec.stride)}, {given})"
 
 
 def _model(
@@ -162,7 +175,8 @@ def _model(
             original.replace(f"def {name}(", "def _reference_forward(", 1), "", signature,
         ]  # fmt: skip
     else:
-        lines = [renamed(reference.entry, task.reference.entry, "ModelNew").rstrip(), "", signature]
+        written = renamed(reference.entry, task.reference.entry, "ModelNew").rstrip()
+        lines = [written, *constructed(workload).rstrip().splitlines(), "", signature]
     if reference is not None:
         place = "is_cuda" if target.on_gpu else "is_cpu"
         lines += guard(program, workload, reference, task.reference.kind == "module", place)
