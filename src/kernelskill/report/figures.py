@@ -10,6 +10,8 @@ from kernelskill.report import numbers
 
 WIDTH = 640
 LEFT = 150
+LABEL = 120
+"""Room to the right for a number."""
 ROW = 34
 
 
@@ -23,7 +25,7 @@ def intervals(comparisons: tuple[Comparison, ...], noise_band: float | None) -> 
 
     def x(value: float) -> float:
         share = math.log(max(value, low) / low) / math.log(high / low)
-        return LEFT + share * (WIDTH - LEFT - 90)
+        return LEFT + share * (WIDTH - LEFT - LABEL)
 
     parts = []
     if noise_band:
@@ -62,7 +64,7 @@ def times(rows: list[tuple[str, float, str]]) -> str:
     parts = []
     for index, (label, value, kind) in enumerate(rows):
         y = 4 + ROW * index
-        width = max(2.0, (WIDTH - LEFT - 90) * value / longest)
+        width = max(2.0, (WIDTH - LEFT - LABEL) * value / longest)
         parts.append(
             f'<text x="{LEFT - 12}" y="{y + 21}" text-anchor="end">{escape(label)}</text>'
             f'<rect class="bar {kind}" x="{LEFT}" y="{y + 6}" width="{width:.1f}" height="20" rx="3"/>'
