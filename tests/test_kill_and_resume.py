@@ -121,6 +121,6 @@ def test_a_run_killed_at_many_moments_ends_as_if_it_had_not_been(tmp_path):
     (run,) = runs.glob("*/run.json")
     assert json.loads(run.read_text())["result"]["stop"]
     assert (run.parent / "report.html").exists()
-    leftovers = [path for path in (tmp_path / "tmp").glob("kernelskill-worker-*")]
+    leftovers = [path for path in (tmp_path / "tmp").glob("kernelskill-*-*")]
     assert leftovers == []
     assert [path for path in run.parent.rglob("*.partial")] == []

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from kernelskill.errors import RunError
 from kernelskill.evaluation.worker.tree import decode
 from kernelskill.records import Run, TensorSpec
+from kernelskill.scratch import prefix
 
 STOCK_MODES = {"compile": "default", "graph": "reduce-overhead", "compile+graph": "reduce-overhead"}
 """Arm -> mode of torch.compile for a module in place. A graph of the module as it is has no such mode: the compiler's
@@ -119,7 +120,7 @@ def deliver(run: Run, source: str, original: object | None) -> nn.Module:
 
 
 def _load(source: str, run: Run) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="kernelskill-"))
+    folder = Path(tempfile.mkdtemp(prefix=prefix("answer")))
     path = folder / "best.py"
     path.write_text(source, encoding="utf-8")
     name = f"kernelskill_best_{run.task.hash[:12]}"

@@ -26,6 +26,7 @@ from kernelskill.journal import MANIFEST, Journal, load_run, write_atomically
 from kernelskill.loop import optimize
 from kernelskill.protocols import Progress
 from kernelskill.records import Run, Scalar, Task
+from kernelskill.scratch import sweep
 
 BEST = "best.py"
 REPORT = "report.html"
@@ -77,6 +78,7 @@ def carry_on(folder: Path, progress: Progress) -> Run:
     Raises:
         RunError: the folder holds no run, or another process is working on it.
     """
+    sweep()
     manifest = load_run(folder)
     config = Config.model_validate(manifest.config)
     journal = Journal(folder)

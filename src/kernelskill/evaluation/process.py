@@ -31,6 +31,7 @@ from kernelskill.evaluation.channel import (
 from kernelskill.evaluation.sandbox import Limits, Sandbox
 from kernelskill.evaluation.verdict import WorkerFailure, death, refusal
 from kernelskill.records import Status
+from kernelskill.scratch import prefix
 
 __all__ = ["Limits", "Worker", "WorkerFailure"]
 
@@ -77,7 +78,7 @@ class Worker:
         self._slot_numbers = itertools.count()
         self._greeted = False
         self._closed = False
-        self._scratch = Path(tempfile.mkdtemp(prefix="kernelskill-worker-")) if sandbox.needs_folder else None
+        self._scratch = Path(tempfile.mkdtemp(prefix=prefix("worker"))) if sandbox.needs_folder else None
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours, CANDIDATE_REPLY if role == "candidate" else MAX_REPLY)
         try:

@@ -38,6 +38,7 @@ from kernelskill.evaluation.filesystem import (
     torch_folder,
 )
 from kernelskill.evaluation.worker.confine import landlock_abi
+from kernelskill.scratch import prefix
 
 Way = Literal["bubblewrap", "namespaces", "landlock", "plain"]
 Level = Literal["full", "partial", "plain"]
@@ -315,8 +316,8 @@ def attempt(sandbox: Sandbox) -> tuple[dict[str, bool] | None, str]:
     if sandbox.way == "bubblewrap" and shutil.which("bwrap") is None:
         return None, "not installed"
     with (
-        tempfile.TemporaryDirectory(prefix="kernelskill-probe-") as outside,
-        tempfile.TemporaryDirectory(prefix="kernelskill-probe-") as scratch,
+        tempfile.TemporaryDirectory(prefix=prefix("probe")) as outside,
+        tempfile.TemporaryDirectory(prefix=prefix("probe")) as scratch,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
         Path(outside).chmod(0o755)

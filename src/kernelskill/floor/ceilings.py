@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from kernelskill.errors import WorkerError
 from kernelskill.records import Ceilings
+from kernelskill.scratch import prefix
 
 _FOLDER = Path(__file__).parent
 _SOURCE = _FOLDER / "machine.cpp"
@@ -77,7 +78,7 @@ def measure_ceilings(device: str, threads: int) -> Ceilings:
     Raises:
         WorkerError: there is no C++ compiler, or the measuring program failed.
     """
-    with tempfile.TemporaryDirectory(prefix="kernelskill-") as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix("floor")) as folder:
         library = Path(folder) / "machine.so"
         compiler = shutil.which("g++")
         if compiler is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelskill.profiling.assembly import kernel_facts
 from kernelskill.records import Scalar
+from kernelskill.scratch import prefix
 
 DEFAULT_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp")
 _ALLOWED_FLAG = re.compile(
@@ -78,7 +79,7 @@ def _listed(tree: ast.Module) -> Iterator[str]:
 def _assemble(compiler: str, flags: tuple[str, ...], text: str) -> tuple[str, str]:
     """The assembly of one C++ text and "", or "" and why there is none."""
     limited = ["/bin/sh", "-c", f'ulimit -v {_MEMORY_KB}; exec "$@"', "sh"]
-    with tempfile.TemporaryDirectory(prefix="kernelskill-") as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix("assembly")) as folder:
         file = Path(folder) / "kernels.cpp"
         file.write_text(text, encoding="utf-8")
         try:
