@@ -39,7 +39,8 @@ def comparisons(sets: Sequence[Measured], noise_band: float) -> tuple[Comparison
             arm,
             [measured.ratios(arm) for measured in sets],
             band_for(arm, len(sets), noise_band),
-            [measured.sure_ratios(arm) for measured in sets],
+            # Two candidates wait alike, and the winner is promoted against stock in any case.
+            None if arm == "base" else [measured.sure_ratios(arm) for measured in sets],
         )
         for arm in sets[0].wall
         if arm != "candidate"
