@@ -35,7 +35,7 @@ from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, 
 T = TypeVar("T")
 NEAR = 1.15
 """Times the best stock arm's up to which another arm might be the best in other processes, and is promoted against."""
-WIDE_BAND, MORE_TWINS = 0.04, 3
+WIDE_BAND, MORE_TWINS = 0.04, 1
 """Band of eager against itself from which it is timed again, and how often at most."""
 
 
