@@ -4,7 +4,6 @@ import re
 from html.parser import HTMLParser
 
 from conftest import win
-
 from kernelskill.report import render_page
 
 VOID = {"meta", "br", "circle", "line", "rect", "link", "img"}

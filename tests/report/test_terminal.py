@@ -3,9 +3,9 @@
 import io
 import json
 
-from conftest import all_failed, nothing_to_gain, win
 from rich.console import Console
 
+from conftest import all_failed, nothing_to_gain, win
 from kernelskill.report import print_evaluation, print_run, print_runs, summary
 from kernelskill.report.progress import LineProgress
 
