@@ -3,7 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from conftest import win
+from written_runs import win
+
 from kernelskill.report import render_page
 
 VOID = {"meta", "br", "circle", "line", "rect", "link", "img"}

@@ -4,8 +4,8 @@ import io
 import json
 
 from rich.console import Console
+from written_runs import all_failed, nothing_to_gain, win
 
-from conftest import all_failed, nothing_to_gain, win
 from kernelskill.report import print_evaluation, print_run, print_runs, summary
 from kernelskill.report.progress import LineProgress
 

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import gpu_candidates as candidates
 import torch
+from gpu_tasks import candidate_of, task_of
 
-from conftest import candidate_of, task_of
 from kernelskill.evaluation.cuda.confine import sandbox_for
 from kernelskill.evaluation.cuda.device import Cuda
 from kernelskill.evaluation.cuda.judge import cuda_judge

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from gpu_tasks import candidate_of, task_of
 
-from conftest import candidate_of, task_of
 from kernelskill.evaluation import process
 from kernelskill.evaluation.channel import Slot
 from kernelskill.evaluation.cuda import seat

@@ -3,8 +3,7 @@
 import gpu_candidates as candidates
 import pytest
 import torch
-
-from conftest import candidate_of, task_of
+from gpu_tasks import candidate_of, task_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 
