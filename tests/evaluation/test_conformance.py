@@ -146,9 +146,17 @@ CONTROLS = {
         model("order = torch.randperm(1024)\nreturn x[:, order].view(64, 32, 32).sum(1).sum(1)"),
     ),
 }
+SPINNING = """
+import ctypes, pathlib, subprocess, tempfile
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "spin.cpp").write_text('extern "C" void spin() { for (volatile long i = 0;; i = i + 1) {} }')
+subprocess.run(["g++", "-shared", "-fPIC", str(folder / "spin.cpp"), "-o", str(folder / "spin.so")], check=True)
+spin = ctypes.CDLL(str(folder / "spin.so")).spin
+"""
 FAULTS = {
     "segfault": ("import ctypes\nctypes.string_at(0)\n", {Status.CRASHED}),
     "endless loop": (model("while True: pass"), {Status.TIMEOUT}),
+    "endless loop in C++": (SPINNING + model("spin()"), {Status.TIMEOUT}),
     "memory bomb": (
         "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 28))\n",
         {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR},
