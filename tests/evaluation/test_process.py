@@ -32,6 +32,11 @@ class ModelNew(torch.nn.Module):
 """
 
 
+def threads(worker):
+    """Threads in a worker's whole tree now; launchers count one each."""
+    return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in processes.living(worker.pid))
+
+
 def forward(body, head=""):
     """A candidate with this forward."""
     text = textwrap.indent(textwrap.dedent(body), " " * 8)
@@ -94,7 +99,7 @@ def test_an_honest_candidate_runs_and_nothing_is_left(any_sandbox):
         bound.inputs.fill_(5)
         bound.run(order=[1])
         assert torch.equal(bound.outputs[1], torch.full((8,), 15.0))
-        assert worker.threads() >= 2
+        assert threads(worker) >= 2
         assert worker.cpu_seconds() > 0.1
         pids = processes.living(worker.pid)
         for slot in bound.slots:
@@ -211,10 +216,10 @@ def test_turned_settings_and_threads_are_shown(best):
     with start(best) as worker:
         load(worker, source)
         bound = Bound(worker, count=1)
-        before = worker.threads()
+        before = threads(worker)
         reply = bound.run()
         assert [flag.split(":")[0] for flag in reply["flags"]] == ["num_threads", "default_dtype"]
-        assert worker.threads() > before
+        assert threads(worker) > before
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,7 @@ class Table:
             return ReferenceSide(
                 worker, self.workload, self.calls, max(60.0, self.seconds), self.device, again
             )
-        except BaseException:
-            # The worker must not outlive whatever ended its seating.
+        except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()
             raise
 
@@ -100,8 +99,7 @@ class Table:
         try:
             self.device.meet(worker)
             load_arm(worker, self.task, "eager")
-        except BaseException:
-            # The worker must not outlive whatever ended its loading.
+        except BaseException:  # the worker must not outlive whatever ended its loading
             worker.close()
             raise
         return worker
@@ -137,8 +135,7 @@ class Table:
             if arm != "null":
                 load_arm(worker, self.task, arm)
             seat = self._seated(worker, first_call_s=2 * LOAD_S, trusted=True)
-        except BaseException:
-            # The worker must not outlive whatever ended its seating.
+        except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()
             raise
         with _closed_on_error(seat):
@@ -181,8 +178,7 @@ class Table:
                 precision=self.task.precision.value,
             )
             seat = self._seated(worker, first_call_s=self.patience_s)
-        except BaseException:
-            # The worker must not outlive whatever ended its seating.
+        except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()
             raise
         with _closed_on_error(seat):
@@ -229,8 +225,7 @@ def reference_limits(device: Device) -> Limits:
 def _closed_on_error(seat: Seat) -> Iterator[None]:
     try:
         yield
-    except BaseException:
-        # Neither worker nor slots must outlive whatever ended the seating.
+    except BaseException:  # neither worker nor slots must outlive whatever ended the seating
         seat.close()
         raise
 

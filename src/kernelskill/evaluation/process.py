@@ -194,10 +194,6 @@ class Worker:
         """Processor seconds used so far by the whole tree, ended children included, as the kernel counts them."""
         return processes.cpu_seconds(self.pid)
 
-    def threads(self) -> int:
-        """Threads in the whole tree now; launchers count one each."""
-        return processes.threads(self.pid)
-
     def close(self) -> None:
         """Kill the whole tree and remove everything of it. May be called again."""
         if self._closed:

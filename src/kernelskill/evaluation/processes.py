@@ -58,11 +58,6 @@ def cpu_seconds(root: int) -> float:
     return total
 
 
-def threads(root: int) -> int:
-    """Threads of the tree."""
-    return sum(len(_tasks(pid)) for pid in living(root))
-
-
 def _stopped(pid: int) -> bool:
     return all(_state(f"/proc/{pid}/task/{task}/stat") in ("T", "t", "Z", "X", "") for task in _tasks(pid))
 

@@ -116,8 +116,7 @@ class Seat:
                 **device.binding(inputs.nbytes + outputs.nbytes),
             }
             self.bind()
-        except BaseException:
-            # Whatever ended the seating, the memory must not stay behind.
+        except BaseException:  # whatever ended the seating, the memory must not stay behind
             self.close()
             raise
 

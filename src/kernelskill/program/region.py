@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from kernelskill.records import DTYPE_BYTES, Record
+from kernelskill.records import Record
 
 Role = Literal["parallel", "reduce"]
 Fold = Literal["sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "softmax"]
@@ -120,15 +120,3 @@ class Region(Record):
     def passes(self) -> int:
         """Walks over each row."""
         return sum(stage.kind in {"reduce", "map"} for stage in self.stages)
-
-    def bytes_moved(self) -> int:
-        """Distinct bytes that inputs and outputs span."""
-        return sum(
-            DTYPE_BYTES[operand.dtype]
-            * math.prod(axis.size for axis, step in zip(self.axes, operand.strides, strict=True) if step)
-            for operand in (*self.inputs, *self.outputs)
-        )
-
-    def ops_per_element(self) -> tuple[Op, ...]:
-        """All operations done for each element of the space, in order of the stages."""
-        return tuple(op for stage in self.stages if stage.kind != "scalar" for op in stage.ops)

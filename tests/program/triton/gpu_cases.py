@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from small_programs import Case, Several, exact, export, part_of, rms
+from small_programs import Case, Several, compare, export, part_of
 
 from kernelskill.program.triton.source import IMPORTS, sections
 
@@ -47,6 +47,7 @@ def worked(kind: str, jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any
     """What the worker gives for these jobs."""
     torch.save(jobs, folder / "jobs")
     environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(WORKER.parents[1])
     environment.pop("TRITON_INTERPRET", None)
     if kind == "interpret":
         environment["TRITON_INTERPRET"] = "1"
@@ -58,24 +59,6 @@ def worked(kind: str, jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any
 
 
 def check(case: Case, result: Any, slack: float = 2.0) -> None:
-    """Every output as accurate as eager's (within `slack` in root mean square) and with its non-finite pattern."""
+    """What the worker gave, compared as the CPU's kernels are; devices round special functions a little more."""
     assert not isinstance(result, str), result
-    outputs, updates = result
-    wanted, buffers, eager = exact(case)
-    assert len(outputs) == len(wanted)
-    for ours, true, stock in zip(outputs, wanted, eager, strict=True):
-        assert ours.shape == true.shape
-        assert ours.dtype == stock.dtype
-        if not ours.dtype.is_floating_point:
-            assert torch.equal(ours, stock)
-            continue
-        assert torch.equal(ours.isnan(), stock.isnan())
-        assert torch.equal(ours.isposinf(), stock.isposinf())
-        assert torch.equal(ours.isneginf(), stock.isneginf())
-        finite = stock.isfinite()
-        scale = rms(true[finite])
-        error, own = rms(ours[finite].double() - true[finite]), rms(stock[finite].double() - true[finite])
-        floor = (2.0 if ours.numel() > 16 else 4.0) * torch.finfo(ours.dtype).eps * scale + 1e-40
-        assert error <= slack * own + floor, f"{case.name}: {error / scale:.2e} against {own / scale:.2e}"
-    for path, value in updates.items():
-        assert torch.allclose(value.double(), buffers[path].double(), rtol=1e-5, atol=1e-6), path
+    compare(case, *result, slack=slack, units=2.0, buffer=1e-5)

@@ -10,12 +10,12 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-
-from kernelskill.records import NonFinite, Ref
+from graph_arguments import argument
 
 
 def loaded(source: str, folder: Path, name: str) -> Any:
@@ -60,16 +60,7 @@ def run(job: dict[str, Any], module: Any) -> tuple[list[torch.Tensor], dict[str,
     """Outputs, and new values of buffers."""
     graph, values = job["graph"], dict(job["values"])
 
-    def given(arg: Any) -> Any:
-        if isinstance(arg, Ref):
-            return values[arg.node][arg.output]
-        if isinstance(arg, NonFinite):
-            return float(arg.number)
-        if isinstance(arg, tuple):
-            return [given(item) for item in arg]
-        named = getattr(torch, arg, None) if isinstance(arg, str) else None
-        return named if isinstance(named, (torch.dtype, torch.layout, torch.memory_format)) else arg
-
+    given = partial(argument, values=values)
     for node in graph.nodes:
         arguments = [given(arg) for arg in node.args]
         if node.op.startswith("kernel:"):
