@@ -41,6 +41,21 @@ def test_rounds_and_sets_must_agree():
     assert not statistics.compare("eager", [[1.5] * 9, [1.5] * 9, [0.98] * 9, [1.5] * 9], 0.02).significant
 
 
+def test_a_new_base_needs_the_interval_and_the_band_only():
+    ratios = [[1.3] * 14 + [0.9, 0.88, 0.74]]
+    assert not statistics.compare("eager", ratios, 0.05).significant
+    assert statistics.compare("base", ratios, 0.05, agreeing=False).significant
+    assert not statistics.compare("base", ratios, 0.35, agreeing=False).significant
+    assert not statistics.compare("base", [[1.3] * 9 + [0.9] * 8], 0.05, agreeing=False).significant
+
+
+def test_a_base_that_is_no_faster_is_seldom_replaced():
+    rng = random.Random(5)
+    sets = [[[rng.lognormvariate(0, 0.1) for _ in range(17)]] for _ in range(2000)]
+    replaced = sum(statistics.compare("base", one, 0.02, agreeing=False).significant for one in sets)
+    assert replaced / 2000 < 0.03
+
+
 def test_the_sign_test_is_the_binomial_tail():
     assert statistics.sign_chance([2.0] * 9) == pytest.approx(1 / 512)
     assert statistics.sign_chance([2.0] * 8 + [0.5]) == pytest.approx(10 / 512)

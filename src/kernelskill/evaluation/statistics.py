@@ -59,6 +59,7 @@ def compare(
     sets: Sequence[Sequence[float]],
     noise_band: float,
     sure: Sequence[Sequence[float]] | None = None,
+    agreeing: bool = True,
 ) -> Comparison:
     """Speedup over an arm from ratios of paired rounds.
 
@@ -70,27 +71,27 @@ def compare(
         sets: per process set, baseline_ms / candidate_ms of each round.
         noise_band: half-width of the A/A band; what lies within it is no change.
         sure: the same ratios without the arm's waiting; default: nothing waited.
+        agreeing: whether rounds and sets must agree, too; not where a later promotion decides.
     """
     return Comparison(
         arm=arm,
         speedup=set_interval(sets),
         rounds=sum(len(rounds) for rounds in sets),
         sets=len(sets),
-        significant=is_significant(sets, noise_band) and (sure is None or is_significant(sure, noise_band)),
+        significant=all(
+            is_significant(ratios, noise_band, agreeing) for ratios in (sets, sure) if ratios is not None
+        ),
     )
 
 
-def is_significant(sets: Sequence[Sequence[float]], noise_band: float) -> bool:
-    """Whether the candidate is faster beyond noise."""
+def is_significant(sets: Sequence[Sequence[float]], noise_band: float, agreeing: bool = True) -> bool:
+    """Whether the candidate is faster beyond noise, and if asked for, most rounds and sets agree."""
     interval = set_interval(sets)
     ratios = [ratio for rounds in sets for ratio in rounds]
     agreeing_sets = sum(median(rounds) > 1 for rounds in sets) / len(sets)
-    return (
-        interval.low > 1
-        and interval.value > 1 + noise_band
-        and sign_chance(ratios) <= SIGN_LEVEL
-        and agreeing_sets >= AGREEING_SETS
-    )
+    faster = interval.low > 1 and interval.value > 1 + noise_band
+    agree = sign_chance(ratios) <= SIGN_LEVEL and agreeing_sets >= AGREEING_SETS
+    return faster and (agree or not agreeing)
 
 
 def sign_chance(ratios: Sequence[float]) -> float:

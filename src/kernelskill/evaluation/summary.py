@@ -41,6 +41,7 @@ def comparisons(sets: Sequence[Measured], noise_band: float) -> tuple[Comparison
             band_for(arm, len(sets), noise_band),
             # Two candidates wait alike, and the winner is promoted against stock in any case.
             None if arm == "base" else [measured.sure_ratios(arm) for measured in sets],
+            agreeing=arm != "base",
         )
         for arm in sets[0].wall
         if arm != "candidate"
