@@ -1,0 +1,73 @@
+"""What all commands share: their options, settings, and how an error of ours is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kernelskill.errors import KernelSkillError
+
+TaskArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="KernelBench-style file (Model, get_inputs), FILE.py:NAME, or PACKAGE.MODULE:NAME.",
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one strict JSON document and nothing else.")]
+InputsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs", help="Python expression giving the inputs, e.g. '[torch.randn(64, 1024)]'; runs confined."
+    ),
+]
+InitOption = Annotated[
+    str | None, typer.Option("--init", help="Python expression giving the constructor's arguments.")
+]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file of settings.")]
+TargetOption = Annotated[str | None, typer.Option("--target", help="Device to write for: cpu or cuda.")]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--precision", help="Accuracy owed: match (as accurate as eager as it is), fp32, tf32, reduced."
+    ),
+]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every arm.")]
+RunsOption = Annotated[Path | None, typer.Option("--runs", help="Folder that run folders are made in.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run id, a part of it, its folder, or 'last'.")
+]
+SandboxOption = Annotated[
+    str | None,
+    typer.Option(
+        "--require-sandbox", help="Refuse to run candidates below this level: full, partial, plain."
+    ),
+]
+
+
+def settings_of(file: Path | None, **flags: Any) -> Any:
+    """Settings from defaults, file and flags."""
+    from kernelskill.config import load_config
+
+    return load_config(file, **flags)
+
+
+def guarded(work: Callable[[], dict[str, Any]], as_json: bool) -> None:
+    """Run a command; our own errors become one clear line (or a JSON document) and exit code 2."""
+    try:
+        outcome = work()
+    except KernelSkillError as error:
+        if as_json:
+            print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+        else:
+            print(f"kernelskill: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    if as_json:
+        print(json.dumps(outcome["document"], allow_nan=False, default=str))
+    if outcome.get("code"):
+        raise typer.Exit(outcome["code"])
