@@ -13,13 +13,12 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kernelskill.errors import WorkerError
-from kernelskill.evaluation import processes
+from kernelskill.evaluation import nursery, processes
 from kernelskill.evaluation.channel import (
     MAX_REPLY,
     Channel,
@@ -40,8 +39,6 @@ CANDIDATE_REPLY = 4 << 20
 """Largest reply taken from a candidate's worker, bytes."""
 KILL_S = 10.0
 _numbers = itertools.count()
-_starter = ThreadPoolExecutor(1, thread_name_prefix="kernelskill-starter")
-"""Workers die with the thread that started them, so that thread must live as long as this process."""
 
 
 class Worker:
@@ -92,8 +89,8 @@ class Worker:
                 cache_folder=trusted_cache,
                 number=next(_numbers),
             )
-            self._process = _starter.submit(_start, launch.argv, launch.env, theirs.fileno()).result()
-        except OSError as error:
+            self._process = nursery.start(launch, theirs.fileno())
+        except (OSError, WorkerError) as error:
             self._channel.close()
             _remove(self._scratch)
             raise WorkerError(
@@ -281,25 +278,12 @@ class _Tail:
                 del self._kept[:-TAIL_BYTES]
 
 
-def _start(argv: list[str], env: dict[str, str], fd: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        env=env,
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(fd,),
-        start_new_session=True,
-    )
-
-
 def _remove(scratch: Path | None) -> None:
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _leave_nothing(process: subprocess.Popen[bytes], scratch: Path | None) -> None:
+def _leave_nothing(process: nursery.Started, scratch: Path | None) -> None:
     if process.poll() is None:  # otherwise its id may be another's by now
         _kill(process.pid)
         with suppress(subprocess.TimeoutExpired):

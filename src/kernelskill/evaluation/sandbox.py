@@ -1,7 +1,8 @@
 """How workers are kept from the rest of the machine: the strongest way that works here, tried out, and its name.
 
-Ways, strongest first: bubblewrap; the same made by our own launcher (as root, or in a user namespace); Landlock
-alone; nothing but limits and a supervisor. Each is started once with a probe inside that tries to break out; what
+Ways, best first: namespaces made by our own launcher (as root, or in a user namespace), which can start workers from
+a process that has imported torch already; the same by bubblewrap; Landlock alone; nothing but limits and a
+supervisor. Each is started once with a probe inside that tries to break out; what
 the probe could not do makes the level:
 
     full     files, network and process ids are the worker's own, and it holds no capability
@@ -73,6 +74,10 @@ class Launch:
     env: dict[str, str]
     scratch: str
     """The scratch folder as the worker sees it."""
+    plan: dict[str, Any]
+    """What `worker/main.py` is told."""
+    order: dict[str, Any] | None
+    """What `worker/launch.py` is told, where that starts the worker."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ class Sandbox:
         worker = [sys.executable, "-I", str(WORKER / "main.py"), json.dumps(whole)]
         root = mounts(scratch_bytes=limits.file_bytes, readable=seen, writable=kept) if private else []
         if self.way == "bubblewrap":
+            order = None
             argv = [*_bwrap(self.own_user), *bwrap_arguments(root), "--chdir", scratch, "--", *worker]
         else:
             order = {
@@ -160,13 +166,13 @@ class Sandbox:
                 "user_namespace": os.geteuid() != 0,
                 "network": self.own_network,
                 "mounts": [mount.as_json() for mount in root],
-                "argv": worker,
             }
-            argv = [sys.executable, "-I", "-S", str(WORKER / "launch.py"), json.dumps(order)]
+            said = json.dumps({**order, "argv": worker})
+            argv = [sys.executable, "-I", "-S", str(WORKER / "launch.py"), said]
         settings = environment(scratch, plan["threads"], cache_folder)
         if self.gpu:
             settings |= gpu_environment(self.gpu, settings["PATH"], str(cache_folder or scratch))
-        return Launch(argv, settings, scratch)
+        return Launch(argv, settings, scratch, whole, order)
 
     def _limits(self, limits: Limits) -> dict[str, list[int]]:
         running = 0 if self.way in ("bubblewrap", "namespaces") or self.own_user else _tasks_of(os.getuid())
@@ -271,7 +277,7 @@ def _tasks_of(uid: int) -> int:
 def _probe(without: frozenset[Way]) -> Sandbox:
     root = os.geteuid() == 0
     users = (True, False) if root else (False,)
-    ways: tuple[Way, ...] = ("bubblewrap", "namespaces", "landlock")
+    ways: tuple[Way, ...] = ("namespaces", "bubblewrap", "landlock")
     passed_over: list[str] = []
     best: Sandbox | None = None
     for way, own_user in itertools.product(ways, users):

@@ -40,7 +40,7 @@ def enter(plan: dict[str, Any]) -> None:
 
     Args:
         plan: `uid` to drop to (None: stay), `limits` by RLIMIT name -> [soft, hard], `landlock`
-            {"read": [...], "write": [...]} or None.
+            {"read": [...], "write": [...]} or None; with "tcp": True in it connections are left to the network.
 
     Raises:
         OSError: the kernel refused a step; a worker that cannot be confined as planned must not go on.
@@ -56,7 +56,7 @@ def enter(plan: dict[str, Any]) -> None:
     _drop_capabilities()
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if plan["landlock"] is not None:
-        _landlock(plan["landlock"]["read"], plan["landlock"]["write"])
+        _landlock(**plan["landlock"])
     for name, (soft, hard) in plan["limits"].items():
         limit = getattr(resource, name)
         _, highest = resource.getrlimit(limit)
@@ -89,12 +89,12 @@ def _drop_capabilities() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def _landlock(read: list[str], write: list[str]) -> None:
+def _landlock(read: list[str], write: list[str], *, tcp: bool = False) -> None:
     abi = landlock_abi()
     if abi == 0:
         return
     rights = FILE_RIGHTS[min(abi, max(FILE_RIGHTS))]
-    ruleset = _Ruleset(rights, 0x3 if abi >= 4 else 0, 0x3 if abi >= 6 else 0)
+    ruleset = _Ruleset(rights, 0x3 if abi >= 4 and not tcp else 0, 0x3 if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     handle = libc.syscall(LANDLOCK_CREATE, ctypes.byref(ruleset), size, 0)
     if handle < 0:

@@ -10,11 +10,16 @@ adopts all orphans of the worker, so that the judge finds every process under it
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import shutil
 import signal
+import socket
+import struct
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +33,7 @@ CLONE = {
 }
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 1, 2, 4, 4096, 16384, 1 << 19
 MNT_DETACH = 2
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_MOUNT_SETATTR = 442
 AT_RECURSIVE, AT_FDCWD, ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 0x8000, -100, 1, 2, 4
@@ -39,16 +45,42 @@ libc = ctypes.CDLL(None, use_errno=True)
 def main() -> None:
     """Read the order and carry it out; the exit code is the worker's (128 + signal if it was killed)."""
     order = json.loads(sys.argv[1])
+    argv = order["argv"]
+    sys.exit(carry_out(order, lambda: os.execv(argv[0], argv)))
+
+
+def carry_out(order: dict[str, Any], work: Callable[[], object]) -> int:
+    """Confine as ordered, have a child do the work, stay until it ends, and remove its scratch folder.
+
+    Args:
+        order: `judge` (id of the process to die with), `root`, `scratch`, `user_namespace`, `network`, `mounts`;
+            optionally `loopback` (whether an own network has a loopback device that works).
+        work: what the innermost child does; must not return.
+
+    Returns:
+        The worker's exit code (128 + signal if it was killed).
+    """
+    code = _under_supervision(order, work) if order["root"] is None else _in_namespaces(order, work)
+    shutil.rmtree(order["scratch"], ignore_errors=True)  # the judge may have died just before the worker did
+    return code
+
+
+def _under_supervision(order: dict[str, Any], work: Callable[[], object]) -> int:
     uid, gid = os.getuid(), os.getgid()
-    if order["root"] is None:
-        _adopt_orphans(order["judge"], order["scratch"])
-        if order.get("network"):
-            _unshare(("user", "net") if order["user_namespace"] else ("net",))
-            if order["user_namespace"]:
-                _keep_own_ids(uid, gid)
-        code = _wait_for(_start(order["argv"]))
-        _kill_below()
-        sys.exit(code)
+    _adopt_orphans(order["judge"], order["scratch"])
+    if order.get("network"):
+        _unshare(("user", "net") if order["user_namespace"] else ("net",))
+        if order["user_namespace"]:
+            _keep_own_ids(uid, gid)
+        if order.get("loopback"):
+            _bring_loopback_up()
+    code = _wait_for(_start(work))
+    _kill_below()
+    return code
+
+
+def _in_namespaces(order: dict[str, Any], work: Callable[[], object]) -> int:
+    uid, gid = os.getuid(), os.getgid()
     _unshare(("user", "pid") if order["user_namespace"] else ("pid",))
     if order["user_namespace"]:
         _keep_own_ids(uid, gid)
@@ -60,8 +92,8 @@ def main() -> None:
         _die_with(None, signal.SIGKILL)
         _unshare(("mount", "uts", "ipc", "net"))
         _enter_root(order["root"], order["mounts"])
-        sys.exit(_wait_for(_start(order["argv"])))
-    sys.exit(_wait_for(child))
+        os._exit(_wait_for(_start(work)))
+    return _wait_for(child)
 
 
 def _adopt_orphans(judge: int, scratch: str) -> None:
@@ -98,10 +130,15 @@ def _die_with(parent: int | None, signal_number: int) -> None:
         os._exit(1)
 
 
-def _start(argv: list[str]) -> int:
+def _start(work: Callable[[], object]) -> int:
     child = os.fork()
     if child == 0:
-        os.execv(argv[0], argv)
+        try:
+            work()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  whatever it was, what stands above must not run here as well
+            traceback.print_exc()
+            os._exit(1)
     return child
 
 
@@ -119,6 +156,13 @@ def _wait_for(worker: int) -> int:
 
 def _unshare(names: tuple[str, ...]) -> None:
     _check(libc.unshare(sum(CLONE[name] for name in names)), "unshare")
+
+
+def _bring_loopback_up() -> None:
+    """In an empty network, let processes speak with each other."""
+    request = struct.pack("16sh14x", b"lo", IFF_UP)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
 
 
 def _keep_own_ids(uid: int, gid: int) -> None:

@@ -2,7 +2,8 @@
 
     python -I main.py '<json>'
 
-The JSON names the socket's descriptor, the role, folders, limits and what is left to lock (see `confine.py`).
+The JSON names the socket's descriptor (or a `script` of commands, where nobody asks), the role, folders, limits and
+what is left to lock (see `confine.py`).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ COMMANDS = {
     "run64": "twin",
     "operators": "observe",
     "profile": "steps",
+    "count": "count",
 }
 """Command -> the file here whose `handle_<command>` does it; loaded when first asked for."""
 
@@ -59,6 +61,15 @@ def serve(connection: Connection, session: Session) -> None:
             return
         connection.send({"id": nonce, **answer(session, command, message, fds)})
         if session.broken:
+            return
+
+
+def follow(script: list[dict[str, Any]], session: Session) -> None:
+    """Carry out commands that were written down, up to the first that fails, whose answer is printed."""
+    for message in script:
+        reply = answer(session, message["command"], message, [])
+        if "error" in reply:
+            print(json.dumps(reply), flush=True)  # noqa: T201  nobody listens but who reads this
             return
 
 
@@ -85,10 +96,8 @@ def answer(session: Session, command: str, message: dict[str, Any], fds: list[in
     return {"error": {**told, "broken": True} if session.broken else told}
 
 
-def main() -> None:
+def work(plan: dict[str, Any]) -> None:
     """Confine, connect, serve."""
-    plan = json.loads(sys.argv[1])
-    del sys.argv[1:]
     confine.enter(plan["confine"])
     faulthandler.enable(all_threads=False)
     sys.path.extend(path for path in plan["path"] if path not in sys.path)
@@ -106,7 +115,8 @@ def main() -> None:
     from . import basics, candidate, failures, runner  # noqa: F401  before any untrusted code
     from .session import Session
 
-    os.set_inheritable(plan["fd"], False)
+    if "fd" in plan:
+        os.set_inheritable(plan["fd"], False)
     if plan.get("device") == "cuda":
         from . import cuda, graphs, kernels  # noqa: F401  likewise
 
@@ -119,10 +129,13 @@ def main() -> None:
         device=plan.get("device", "cpu"),
         trusted_cache=Path(cache) if cache else None,
     )
+    if "script" in plan:
+        follow(json.loads(Path(plan["script"]).read_text(encoding="utf-8")), session)
+        os._exit(0)
     with contextlib.suppress(Closed, ConnectionError):
         serve(Connection(plan["fd"]), session)
     os._exit(0)  # no teardown: threads and atexit hooks of a candidate have nothing more to say
 
 
 if __name__ == "__main__":
-    main()
+    work(json.loads(sys.argv.pop()))

@@ -16,6 +16,8 @@ HEADER = struct.Struct("<I")
 MAX_REQUEST = 64 << 20
 """Largest request, bytes (a candidate's source, an initial tree)."""
 FD_BYTES = array.array("i").itemsize
+MOST_FDS = 4
+"""Descriptors that come with one request."""
 
 
 class Failure(Exception):
@@ -67,7 +69,7 @@ class Connection:
         parts = bytearray()
         while len(parts) < size:
             data, ancillary, _flags, _address = self._socket.recvmsg(
-                min(size - len(parts), 1 << 20), socket.CMSG_SPACE(FD_BYTES)
+                min(size - len(parts), 1 << 20), socket.CMSG_SPACE(MOST_FDS * FD_BYTES)
             )
             for level, kind, content in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
