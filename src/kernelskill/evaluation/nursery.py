@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, Any, Protocol
@@ -27,6 +27,8 @@ from kernelskill.evaluation.sandbox import Launch
 
 IMPORTS = ("torch", "torch.export", "torch._dynamo", "torch._inductor.compile_fx")
 """What the reference's worker (capture) and the compile arm would spend seconds on."""
+BY_NVML = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""Has torch count GPUs without waking the CUDA driver, which would not survive a fork."""
 AT_LOAD = (
     "PATH", "LANG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "TORCHINDUCTOR_COMPILE_THREADS",
     "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_HOME", "LD_LIBRARY_PATH",
@@ -80,8 +82,17 @@ def start(launch: Launch, channel: int) -> Started:
         if server is not None and not server.alive:
             server.close()
         if server is None or not server.alive:
-            server = _servers[key] = Nursery(dict(key))
+            server = _servers[key] = _fresh(dict(key))
         return server.start(launch, channel)
+
+
+def _fresh(env: Mapping[str, str]) -> Nursery:
+    """A server with all that can be imported without waking the CUDA driver."""
+    server = Nursery(env)
+    if not server.spoilt:
+        return server
+    server.close()
+    return Nursery(env, IMPORTS[:1])
 
 
 class Nursery:
@@ -89,22 +100,24 @@ class Nursery:
 
     Args:
         env: environment that libraries are loaded under.
+        imports: modules to import.
 
     Raises:
         WorkerError: it does not come up.
     """
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], imports: Sequence[str] = IMPORTS) -> None:
         ours, theirs = socket.socketpair()
         folder = torch_folder()
-        plan = {"fd": theirs.fileno(), "path": [str(folder)] if folder else [], "imports": IMPORTS}
+        plan = {"fd": theirs.fileno(), "path": [str(folder)] if folder else [], "imports": list(imports)}
         argv = [sys.executable, "-I", str(WORKER / "nursery.py"), json.dumps(plan)]
         with theirs:
-            self._process = _starter.submit(_spawn, argv, dict(env), (theirs.fileno(),)).result()
+            self._process = _starter.submit(_spawn, argv, {**env, **BY_NVML}, (theirs.fileno(),)).result()
         self._channel = Channel(ours)
         self._lock = threading.Lock()
         try:
-            self._ask(START_S, command="ping")
+            self.spoilt = bool(self._ask(START_S, command="ping")["spoilt"])
+            """Whether its children could not use a GPU."""
         except WorkerError as error:
             self._channel.close()
             self._process.kill()

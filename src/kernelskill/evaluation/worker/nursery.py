@@ -51,7 +51,7 @@ def attend(connection: Connection) -> None:
             _, status = os.waitpid(request["pid"], 0)
             result = {"code": os.waitstatus_to_exitcode(status)}
         else:
-            result = {}
+            result = {"spoilt": is_spoilt()}
         connection.send({"id": request["id"], "result": result})
 
 
@@ -74,6 +74,16 @@ def become(request: dict[str, Any], channel: int, output: int) -> NoReturn:
     except BaseException:  # noqa: BLE001  whatever it was, it must not go on as a second server
         traceback.print_exc()
     os._exit(code)
+
+
+def is_spoilt() -> bool:
+    """Whether something that was imported has asked the CUDA driver, so that no child could use it any more."""
+    import torch
+
+    pid = os.fork()
+    if pid == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitpid(pid, 0)[1] != 0
 
 
 def warm(plan: dict[str, Any]) -> None:
