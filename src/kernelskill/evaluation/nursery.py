@@ -27,8 +27,6 @@ from kernelskill.evaluation.sandbox import Launch
 
 IMPORTS = ("torch", "torch.export", "torch._dynamo", "torch._inductor.compile_fx")
 """What the reference's worker (capture) and the compile arm would spend seconds on."""
-BY_NVML = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-"""Has torch count GPUs without waking the CUDA driver, which would not survive a fork."""
 AT_LOAD = (
     "PATH", "LANG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "TORCHINDUCTOR_COMPILE_THREADS",
     "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_HOME", "LD_LIBRARY_PATH",
@@ -112,7 +110,7 @@ class Nursery:
         plan = {"fd": theirs.fileno(), "path": [str(folder)] if folder else [], "imports": list(imports)}
         argv = [sys.executable, "-I", str(WORKER / "nursery.py"), json.dumps(plan)]
         with theirs:
-            self._process = _starter.submit(_spawn, argv, {**env, **BY_NVML}, (theirs.fileno(),)).result()
+            self._process = _starter.submit(_spawn, argv, dict(env), (theirs.fileno(),)).result()
         self._channel = Channel(ours)
         self._lock = threading.Lock()
         try:

@@ -90,8 +90,14 @@ def warm(plan: dict[str, Any]) -> None:
     """Import what workers use."""
     sys.path.extend(path for path in plan["path"] if path not in sys.path)
     sys.dont_write_bytecode = True
+    import torch
+
+    asked = torch.cuda.is_available
+    # To find out would wake the driver, or its management library; neither survives a fork.
+    torch.cuda.is_available = lambda: bool(os.environ.get("CUDA_VISIBLE_DEVICES"))
     for name in plan["imports"]:
         importlib.import_module(name)
+    torch.cuda.is_available = asked
     for name in OWN:
         importlib.import_module(f".{name}", __package__)
     gc.collect()
