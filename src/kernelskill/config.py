@@ -53,7 +53,7 @@ class Config(Record):
     """relative = error against fp64 in units of eager's own; kernelbench = allclose at 1e-4, to compare."""
     require_sandbox: Literal["full", "partial", "plain"] = "plain"
     """Least sandbox level that candidates may run under."""
-    promotion_sets: int = 4
+    promotion_sets: int = 6
     """Fresh process sets in which the winner is re-timed."""
     budget: Budget = Budget()
     runs: Path = Path("runs")

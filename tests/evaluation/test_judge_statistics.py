@@ -87,8 +87,8 @@ def test_the_noise_band_has_a_floor_and_leaves_out_what_waiting_explains():
 
 def test_rounds_are_fixed_by_the_length_of_a_burst_and_odd():
     for eager_ms in (0.001, 1.0, 40.0, 5000.0):
-        assert rounds_for(eager_ms, 8) % 2 == 1
-    assert rounds_for(5000.0, 8) < rounds_for(0.001, 8)
+        assert rounds_for(eager_ms, 8, 0.5) % 2 == 1
+    assert rounds_for(5000.0, 8, 0.5) < rounds_for(0.001, 8, 0.5)
 
 
 def burst(wall, worker=0.0, **changes):

@@ -30,6 +30,8 @@ class Device(Protocol):
     """Stock arms that are timed, eager first."""
     slot_bytes: int
     """Memory that the calls of one seat may take, inputs and outputs together."""
+    timed_s: float
+    """Seconds that one arm is timed for in a screen, about: more where times scatter more."""
     limits_memory: bool
     """Whether workers live with a limit on their address space."""
 
@@ -112,6 +114,7 @@ class Cpu:
     name: Literal["cpu", "cuda"] = "cpu"
     arms: tuple[str, ...] = ("eager", "compile")
     slot_bytes = SLOT_BYTES
+    timed_s = 0.5
     limits_memory = True
 
     def slot(self, nbytes: int) -> Lent:

@@ -33,6 +33,8 @@ from kernelskill.evaluation.trial import Secret, Trial, Wrong
 from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, Task, Workload
 
 T = TypeVar("T")
+PROMOTION_SHARE = 0.5
+"""Share of a screen's timing that each process set of a promotion gets: what is unknown differs between the sets."""
 NEAR = 1.15
 """Times the best stock arm's up to which another arm might be the best in other processes, and is promoted against."""
 WIDE_BAND, MORE_TWINS = 0.04, 1
@@ -66,7 +68,7 @@ class Judge:
         tolerance: str = "relative",
         progress: Callable[[str], None] | None = None,
         cache_dir: Path | None = None,
-        promotion_sets: int = 4,
+        promotion_sets: int = 6,
         patience_s: float = FIRST_CALL_S,
         floor_ms: float | None = None,
         device: Device = CPU,
@@ -250,46 +252,40 @@ class Judge:
     def _promote(self, candidate: Candidate) -> Evaluation:
         began = time.monotonic()
         secret, trial = Secret(), None
-        seat: Seat | None = None
         sets: list[Measured] = []
         waiting: list[dict[str, Seat]] = []
         stock = self._need
         stock.release()
-        names = (*self._stock_arms(NEAR), "null")
+        names = (*self._stock_arms(NEAR), "null", "candidate")
         try:
             for number in range(self.promotion_sets):
-                waiting = waiting or stock.sets(names, self.promotion_sets - number)
-                arms = waiting.pop(0)
-                stock.seats = dict(arms)
-                if seat is not None:
-                    seat.close()
-                seat = stock.table.candidate(candidate)
+                waiting = waiting or stock.sets(names, self.promotion_sets - number, candidate)
+                stock.seats = arms = waiting.pop(0)
+                seat = arms["candidate"]
                 if trial is None:
                     secret = Secret()
                     trial = self._trial(secret)
-                seat.give_state(trial.reference.initial)
-                if number == 0:
                     trial.families(seat)
-                null = arms.pop("null")
+                timed = {arm: arms[arm] for arm in names if arm != "null"}
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
-                sets.append(self._measure({"candidate": seat, **arms}, null, trial))
+                sets.append(self._measure(timed, arms["null"], trial, share=PROMOTION_SHARE))
                 if number == 0:
-                    self._reveal.look(sets[0], seat, null, trial, anew=True)
-                stock.release()
+                    self._reveal.look(sets[0], seat, arms["null"], trial, anew=True)
+                if number + 1 < self.promotion_sets:
+                    stock.release()
             assert trial is not None
-            assert seat is not None
             evaluation = self._verdict(candidate, "promotion", trial, sets, seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "promotion", failure, trial)
         finally:
             for idle in (idle for arms in waiting for idle in arms.values()):
                 idle.close()
-            if seat is not None:
-                seat.close()
             stock.release()
         return self._closed(evaluation, secret, began)
 
-    def _measure(self, arms: dict[str, Seat], null: Seat, trial: Trial | None = None) -> Measured:
+    def _measure(
+        self, arms: dict[str, Seat], null: Seat, trial: Trial | None = None, share: float = 1.0
+    ) -> Measured:
         side = self._need.side
         secret = trial.secret if trial else Secret()
 
@@ -302,7 +298,7 @@ class Judge:
 
         workload = self._need.table.workload
         eager_ms = (self._baselines.ms("eager") if self._baselines else None) or workload.eager_ms
-        rounds = rounds_for(eager_ms, side.layout.count)
+        rounds = rounds_for(eager_ms, side.layout.count, share * self.device.timed_s)
         prepare = (lambda seat: seat.give_state(side.initial)) if workload.updated_state else None
         measured = run_rounds(arms, null, draw, rounds, random.Random(secret.next()), check, prepare)
         if trial is not None:

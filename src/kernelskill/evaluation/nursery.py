@@ -25,8 +25,11 @@ from kernelskill.evaluation.channel import Channel, ChannelClosed, ChannelError,
 from kernelskill.evaluation.filesystem import WORKER, torch_folder
 from kernelskill.evaluation.sandbox import Launch
 
-IMPORTS = ("torch", "torch.export", "torch._dynamo", "torch._inductor.compile_fx")
-"""What the reference's worker (capture) and the compile arm would spend seconds on."""
+LIGHT = ("torch",)
+HEAVY = (*LIGHT, "torch._dynamo", "torch._inductor.compile_fx")
+"""What capturing a graph and compiling it would spend seconds on."""
+COMPILING = frozenset({"reference", "compile", "compile+graph"})
+"""Roles that need the heavy imports."""
 AT_LOAD = (
     "PATH", "LANG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "TORCHINDUCTOR_COMPILE_THREADS",
     "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_HOME", "LD_LIBRARY_PATH",
@@ -38,7 +41,8 @@ LOST = -int(signal.SIGKILL)
 """Exit code of a worker whose server is gone: it was killed with it."""
 _starter = ThreadPoolExecutor(1, thread_name_prefix="kernelskill-starter")
 """A server dies with the thread that started it, so that thread must live as long as this process."""
-_servers: dict[tuple[tuple[str, str], ...], Nursery] = {}
+Key = tuple[tuple[str, str], ...]
+_servers: dict[tuple[Key, tuple[str, ...]], Nursery] = {}
 _lock = threading.Lock()
 
 
@@ -76,21 +80,23 @@ def start(launch: Launch, channel: int) -> Started:
         return _starter.submit(_spawn, launch.argv, launch.env, (channel,)).result()
     key = tuple((name, launch.env[name]) for name in AT_LOAD if name in launch.env)
     with _lock:
-        server = _servers.get(key)
-        if server is not None and not server.alive:
-            server.close()
-        if server is None or not server.alive:
-            server = _servers[key] = _fresh(dict(key))
-        return server.start(launch, channel)
+        heavy = launch.plan["role"] in COMPILING or (key, HEAVY) in _servers
+        return _server(key, HEAVY if heavy else LIGHT).start(launch, channel)
 
 
-def _fresh(env: Mapping[str, str]) -> Nursery:
-    """A server with all that can be imported without waking the CUDA driver."""
-    server = Nursery(env)
-    if not server.spoilt:
-        return server
-    server.close()
-    return Nursery(env, IMPORTS[:1])
+def _server(key: Key, imports: tuple[str, ...]) -> Nursery:
+    """A server that lives, with all of these imports that do not wake the CUDA driver."""
+    known = _servers.get((key, imports))
+    if known is not None and known.alive:
+        return known
+    if known is not None:
+        known.close()
+    server = Nursery(dict(key), imports)
+    if server.spoilt:
+        server.close()
+        server = Nursery(dict(key), LIGHT)
+    _servers[key, imports] = server
+    return server
 
 
 class Nursery:
@@ -104,7 +110,7 @@ class Nursery:
         WorkerError: it does not come up.
     """
 
-    def __init__(self, env: Mapping[str, str], imports: Sequence[str] = IMPORTS) -> None:
+    def __init__(self, env: Mapping[str, str], imports: Sequence[str] = HEAVY) -> None:
         ours, theirs = socket.socketpair()
         folder = torch_folder()
         plan = {"fd": theirs.fileno(), "path": [str(folder)] if folder else [], "imports": list(imports)}

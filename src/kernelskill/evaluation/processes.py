@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 
 STOP_S = 2.0
 CPU_CLOCK_SCHED = 2
@@ -74,9 +73,7 @@ def _tasks(pid: int) -> list[str]:
 def _children(pid: int) -> list[int]:
     found: list[int] = []
     for task in _tasks(pid):
-        with suppress(OSError):
-            text = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
-            found += [int(child) for child in text.split()]
+        found += [int(child) for child in _read(f"/proc/{pid}/task/{task}/children").split()]
     return found
 
 
@@ -88,8 +85,19 @@ def _state(path: str) -> str:
 
 def _stat(path: str) -> list[str]:
     """The fields after the command's name, which may hold anything."""
+    text = _read(path).decode(errors="replace")
+    return text[text.rfind(")") + 2 :].split() if text else []
+
+
+def _read(path: str) -> bytes:
+    """A small file of /proc; nothing if it is gone. Called tens of times around each burst, hence the plain calls."""
     try:
-        text = Path(path).read_bytes().decode(errors="replace")
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
-        return []
-    return text[text.rfind(")") + 2 :].split()
+        return b""
+    try:
+        return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)

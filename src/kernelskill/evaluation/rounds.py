@@ -18,8 +18,6 @@ from kernelskill.evaluation.seat import Burst, Seat
 from kernelskill.records import Status
 
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
-TIMED_S = 0.5
-"""Seconds that one arm is timed for in a set of rounds (about)."""
 WARM_UP = 2
 LEAST_SHARE = 0.1
 """Share of the null worker's time that every call is taken to need at least."""
@@ -124,10 +122,16 @@ class Measured:
             )
 
 
-def rounds_for(eager_ms: float, calls: int) -> int:
-    """Number of rounds, fixed before anything is timed; odd, so that the median is one of them."""
+def rounds_for(eager_ms: float, calls: int, timed_s: float) -> int:
+    """Number of rounds, fixed before anything is timed; odd, so that the median is one of them.
+
+    Args:
+        eager_ms: time of one call of the slowest arm, about.
+        calls: calls in a burst.
+        timed_s: seconds that one arm is timed for, about.
+    """
     burst_s = max(1e-4, eager_ms * calls / 1e3)
-    return max(LEAST_ROUNDS, min(MOST_ROUNDS, round(TIMED_S / burst_s) | 1))
+    return max(LEAST_ROUNDS, min(MOST_ROUNDS, round(timed_s / burst_s) | 1))
 
 
 Check = Callable[[torch.Tensor, dict[str, Burst]], None]

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import torch
+
 from kernelskill.errors import KernelSkillError, WorkerError
 from kernelskill.evaluation.arms import Table
 from kernelskill.evaluation.process import Worker, WorkerFailure
@@ -73,30 +75,42 @@ class Stock:
                 raise WorkerError(f"a stock arm that ran before does not start: {failed}")
         return {name: self.seats[name] for name in names}
 
-    def sets(self, names: Sequence[str], wanted: int) -> list[dict[str, Seat]]:
+    def sets(self, names: Sequence[str], wanted: int, candidate: Candidate) -> list[dict[str, Seat]]:
         """Fresh process sets started side by side, as many as memory holds.
+
+        Args:
+            names: arms, "candidate" among them.
+            wanted: how many sets, at most.
+            candidate: who that is.
 
         Raises:
             WorkerError: an arm that ran before does not start.
+            WorkerFailure: the candidate does not; its verdict.
         """
         count = self.table.sets_that_fit(len(names), wanted)
-        started, failed = self.start([f"{name}#{number}" for number in range(count) for name in names])
+        everyone = [f"{name}#{number}" for number in range(count) for name in names]
+        started, failed = self.start(everyone, candidate)
         if failed:
             _close(started.values())
             raise WorkerError(f"a stock arm that ran before does not start: {failed}")
         return [{name: started[f"{name}#{number}"] for name in names} for number in range(count)]
 
-    def start(self, names: Sequence[str]) -> tuple[dict[str, Seat], dict[str, str]]:
-        """Seats of several arms ("eager", or "eager#2"), started side by side, and why others could not be had.
+    def start(
+        self, names: Sequence[str], candidate: Candidate | None = None
+    ) -> tuple[dict[str, Seat], dict[str, str]]:
+        """Warm seats of several arms ("eager", or "eager#2"), started side by side, and why others could not be had.
 
         Raises:
             WorkerError: one of those that are needed does not start.
+            WorkerFailure: the candidate does not; its verdict.
         """
         side = self.side
         first = side.draw([secrets.randbits(62) for _ in range(side.layout.count)])
 
         def start(name: str) -> Seat:
             arm = name.split("#")[0]
+            if candidate is not None and arm == "candidate":
+                return self._warm(candidate, first)
             return self.table.stock("eager" if arm == "twin" else arm, side.initial, first)
 
         seats: dict[str, Seat] = {}
@@ -117,6 +131,17 @@ class Stock:
             _close(seats.values())
             raise WorkerError(f"the {lost[0]} arm does not start: {failed[lost[0]]}")
         return seats, failed
+
+    def _warm(self, candidate: Candidate, first: torch.Tensor) -> Seat:
+        """A candidate whose kernels are built; it rests until it is asked for more."""
+        seat = self.table.candidate(candidate)
+        try:
+            seat.give_state(self.side.initial)
+            seat.burst(first, calls=1, rest=True)
+        except BaseException:  # the worker must not outlive whatever ended its first call
+            seat.close()
+            raise
+        return seat
 
     def base(self, candidate: Candidate) -> Seat | None:
         """The base in a worker of its own, kept from screen to screen; None if it does not start any more."""

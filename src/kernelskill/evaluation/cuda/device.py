@@ -55,6 +55,7 @@ class Cuda:
     name: Literal["cpu", "cuda"] = "cuda"
     arms: tuple[str, ...] = ("eager", "compile", "graph", "compile+graph")
     slot_bytes = SLOT_BYTES
+    timed_s = 0.2
     limits_memory = False
 
     def __init__(self, index: int = 0, progress: Callable[[str], None] = lambda _: None) -> None:

@@ -1,0 +1,100 @@
+"""The judge's clock against others: `python benchmarks/agreement.py FILE` (needs a GPU).
+
+Ten honest kernels are timed by the judge, as candidates, and inside one process by Triton's `do_bench` and by replaying
+a CUDA graph over inputs that do not fit the cache: means of times that nobody wanted to bend. Writes a results file.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from honest import TIMED, same, source
+
+from kernelskill.config import Config, build_evaluator, load_config
+from kernelskill.records import Candidate
+from kernelskill.session import describe_machine
+from kernelskill.tasks import load_task
+
+ALONE = """
+import json, sys, torch, triton
+space = {}
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), space)
+torch.set_default_device("cuda")
+model = space["ModelNew"](*space["get_init_inputs"]())
+inputs = space["get_inputs"]()
+size = sum(x.numel() * x.element_size() for x in inputs)
+copies = [inputs] + [[x.clone() for x in inputs] for _ in range(min(15, max(1, int(400e6 // size))))]
+with torch.no_grad():
+    bench = triton.testing.do_bench(lambda: model(*inputs), warmup=100, rep=300, return_mode="median")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for chosen in copies:
+            model(*chosen)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        kept = [model(*chosen) for chosen in copies]
+    times = []
+    for _ in range(25):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record(); graph.replay(); end.record(); torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / len(copies))
+print(json.dumps({"do_bench_ms": bench, "graph_ms": sorted(times)[len(times) // 2], "copies": len(copies)}))
+"""
+"""Runs in a process of its own; the reference's own code is what is timed."""
+
+
+def compared(config: Config, name: str) -> dict[str, object]:
+    """One kernel by all clocks, milliseconds a call."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, alone, offered = (Path(folder) / item for item in (f"{name}.py", "alone.py", "offered.py"))
+        path.write_text(source(name), encoding="utf-8")
+        offered.write_text(same(name), encoding="utf-8")
+        alone.write_text(ALONE, encoding="utf-8")
+        task = load_task(str(path), precision=config.precision)
+        done = subprocess.run(
+            [sys.executable, str(alone), str(offered)], capture_output=True, text=True, check=True
+        )
+        outside = json.loads(done.stdout.splitlines()[-1])
+    judge = build_evaluator(config, task)
+    try:
+        workload = judge.describe()
+        judge.adopt(workload, None)
+        judge.adopt(workload, judge.baselines())
+        verdict = judge.screen(Candidate(id="same", parent_id="", source=same(name)), None)
+    finally:
+        judge.close()
+    seen = next(item for item in verdict.timings if item.arm == "candidate")
+    nearest = min((outside["do_bench_ms"], outside["graph_ms"]), key=lambda ms: abs(ms - seen.median_ms))
+    return {
+        "name": name,
+        "judge_ms": seen.median_ms,
+        **outside,
+        "over_do_bench_ratio": seen.median_ms / outside["do_bench_ms"],
+        "over_graph_ratio": seen.median_ms / outside["graph_ms"],
+        "over_nearest_ratio": seen.median_ms / nearest,
+    }
+
+
+def main() -> None:
+    """Measure and write."""
+    config = load_config(target="cuda")
+    rows = [compared(config, name) for name in TIMED]
+    document = {"command": "benchmarks/agreement.py", "machine": describe_machine(config), "rows": rows}
+    Path(sys.argv[1]).write_text(json.dumps(document, indent=1), encoding="utf-8")
+    for row in rows:
+        words = (f"{key} {value:.4f}" for key, value in row.items() if isinstance(value, float))
+        print(f"{row['name']:18}", *words)
+    for other in ("do_bench", "graph"):
+        print(
+            f"judge over {other}, median: {median(float(str(row[f'over_{other}_ratio'])) for row in rows):.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
