@@ -142,5 +142,5 @@ def test_exponentials_of_rows_that_fit_the_cache_are_computed_once(
     case.fuse()
     text = kernel_function(case.program.kernels[0]).body
     assert (f"_row[{length}];" in text) == (times == 1)
-    stored = text[text.index("auto step") :]
+    stored = text[text.index("const float share") :]
     assert ("exp_(" in stored) == (times == 2)

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import scalar
-from kernelskill.program.identifiers import identifier
+from kernelskill.program.identifiers import RESERVED, identifier
 from kernelskill.program.region import Axis, Op, Operand, Reduction, Region, Stage, Store
 from kernelskill.program.values import TOTAL_LEVEL, Builder, Value
 from kernelskill.records import TensorSpec, contiguous_stride
 
 __all__ = ["Assembly", "check_known", "identifier"]
 
+NAMES = {
+    "softmax": "row_sum", "sum": "total", "total": "grand_total", "max": "row_max", "min": "row_min", "prod": "product",
+    "argmax": "position", "argmin": "position", "any": "some", "all": "every",
+}  # fmt: skip
+"""What values are called that would else have the name of what makes them, which functions of the language have."""
 SUPPORTED = frozenset(["float32", "float16", "bfloat16", "bool", "int64", "int32", "uint8", "int8", "int16"])
 
 
 class Assembly:
     """Builds the region of a kernel whose values are placed."""
 
-    def __init__(self, builder: Builder, outputs: list[tuple[Value, TensorSpec, str]]) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        outputs: list[tuple[Value, TensorSpec, str]],
+        titles: Mapping[str, str] | None = None,
+    ) -> None:
         self.builder = builder
+        self.titles = titles or {}
+        """Values from outside -> what they are called."""
         self.outputs = outputs
         """(value, layout of the result, name of the result)."""
         self.taken: set[str] = set()
@@ -33,10 +46,13 @@ class Assembly:
         for value in live:
             if value.kind == "load":
                 self.inputs.append((value, self._operand(value)))
-        for value in live:
-            if value.kind != "load":
-                self.names[id(value)] = self._name(value)
         targets = [identifier(name, self.taken) for _, _, name in self.outputs]
+        for value, target in zip(self._roots(), targets, strict=True):
+            if value.kind == "op" and value.fn in scalar.ALL and value.name == value.fn:
+                self.names.setdefault(id(value), identifier(f"{target}_j", self.taken))
+        for value in live:
+            if id(value) not in self.names:
+                self.names[id(value)] = self._name(value)
         outputs = [
             self._result(value, spec, name)
             for (value, spec, _), name in zip(self.outputs, targets, strict=True)
@@ -59,6 +75,13 @@ class Assembly:
 
     # -- values ------------------------------------------------------------------------------------
 
+    def _args(self, value: Value) -> tuple[Value | float, ...]:
+        """Arguments of a value, without the copies that only give one another shape."""
+        given = tuple(_origin(item) for item in value.args)
+        # One argument keeps its name: constants beside constants are no vectors.
+        has_values = any(isinstance(item, Value) for item in given)
+        return given if has_values or not value.args else (value.args[0], *given[1:])
+
     def _live(self) -> list[Value]:
         seen: set[int] = set()
 
@@ -66,26 +89,43 @@ class Assembly:
             if id(value) in seen:
                 return
             seen.add(id(value))
-            for item in value.args:
+            for item in self._args(value):
                 if isinstance(item, Value):
                     visit(item)
 
-        for value, _, _ in self.outputs:
+        for value in self._roots():
             visit(value)
         return [value for value in self.builder.order if id(value) in seen]
 
+    def _roots(self) -> list[Value]:
+        """What is stored, in order of the outputs."""
+        found = (_origin(value) for value, _, _ in self.outputs)
+        return [
+            item if isinstance(item, Value) else value
+            for item, (value, _, _) in zip(found, self.outputs, strict=True)
+        ]
+
     def _name(self, value: Value) -> str:
         if value.fn == "softmax_max":
-            return f"{self.names[id(value.args[0])]}_max"
-        return identifier(value.name if value.kind != "op" else f"{value.fn}_", self.taken)
+            (folded,) = value.args
+            assert isinstance(folded, Value)
+            return Reduction(name=self.names[id(folded)], fold="softmax", value="").top
+        name = NAMES.get(value.name, value.name)
+        if value.kind == "op" and name == value.fn:
+            name = f"{name}_{self._suffix(value)}" if name in RESERVED or self._suffix(value) == "j" else name
+        return identifier(name, self.taken)
+
+    def _suffix(self, value: Value) -> str:
+        """What the name of a value ends with: `j` where elements have values of their own."""
+        return "value" if self.builder.space.reduce and self.builder.is_row(value) else "j"
 
     def _operand(self, value: Value) -> Operand:
         assert value.spec is not None
         spec = value.spec
         if spec.dtype not in SUPPORTED:
             raise ProgramError(f"{value.name} is {spec.dtype}: kernels compute in float32")
-        name = identifier(value.name, self.taken)
-        self.names[id(value)] = identifier(f"{name}_", self.taken)
+        name = identifier(self.titles.get(value.name, value.name), self.taken)
+        self.names[id(value)] = identifier(f"{name}_{self._suffix(value)}", self.taken)
         return Operand(name=name, dtype=spec.dtype, strides=self._strides(value, spec), offset=value.offset)
 
     def _result(self, value: Value, spec: TensorSpec, name: str) -> Operand:
@@ -133,7 +173,7 @@ class Assembly:
                 stages.append(self._reduce(plain))
         full = [
             (value, name)
-            for (value, _, _), name in zip(self.outputs, targets, strict=True)
+            for value, name in zip(self._roots(), targets, strict=True)
             if not (builder.is_row(value) and value.level > 0)
         ]
         if full:
@@ -149,9 +189,9 @@ class Assembly:
     def _reduce(self, folds: list[Value]) -> Stage:
         return Stage(
             kind="reduce",
-            ops=self._ops([value.args[0] for value in folds]),
+            ops=self._ops([self._args(value)[0] for value in folds]),
             reductions=tuple(
-                Reduction(name=self._text(value), fold=value.fn, value=self._text(value.args[0]))  # type: ignore[arg-type]
+                Reduction(name=self._text(value), fold=value.fn, value=self._text(self._args(value)[0]))  # type: ignore[arg-type]
                 for value in folds
             ),
         )
@@ -161,7 +201,8 @@ class Assembly:
         if not totals:
             return (), None
         folds = tuple(
-            Reduction(name=self._text(value), fold="sum", value=self._text(value.args[0])) for value in totals
+            Reduction(name=self._text(value), fold="sum", value=self._text(self._args(value)[0]))
+            for value in totals
         )
         after = [value for value in live if value.level >= TOTAL_LEVEL and value.kind == "op"]
         ops = [self._op(item) for value in after for item in (*self._needs(value), value)]
@@ -170,7 +211,7 @@ class Assembly:
             ops=tuple({op.name: op for op in ops}.values()),
             stores=tuple(
                 Store(operand=name, value=self._text(value))
-                for (value, _, _), name in zip(self.outputs, targets, strict=True)
+                for value, name in zip(self._roots(), targets, strict=True)
                 if value.level >= TOTAL_LEVEL
             ),
         )
@@ -191,7 +232,7 @@ class Assembly:
     def _needs(self, value: Value) -> list[Value]:
         """Per-row values of level 0 (loads and what is computed of them) that a per-row value uses."""
         found: list[Value] = []
-        for item in value.args:
+        for item in self._args(value):
             if isinstance(item, Value) and item.level == 0:
                 found += [*self._needs(item), item]
         return found
@@ -199,7 +240,7 @@ class Assembly:
     def _stores(self, level: int, targets: list[str]) -> tuple[Store, ...]:
         return tuple(
             Store(operand=name, value=self._text(value))
-            for (value, _, _), name in zip(self.outputs, targets, strict=True)
+            for value, name in zip(self._roots(), targets, strict=True)
             if value.level == level and self.builder.is_row(value)
         )
 
@@ -212,7 +253,7 @@ class Assembly:
                 return
             if value.level > 0 and self.builder.is_row(value):
                 return
-            for item in value.args:
+            for item in self._args(value):
                 visit(item)
             if self._text(value) not in ops:
                 ops[self._text(value)] = self._op(value)
@@ -228,7 +269,7 @@ class Assembly:
             name=self._text(value),
             fn=value.fn,
             args=tuple(
-                self._text(item) if isinstance(item, Value) else _spelled(item) for item in value.args
+                self._text(item) if isinstance(item, Value) else _spelled(item) for item in self._args(value)
             ),
         )
 
@@ -276,6 +317,13 @@ class Assembly:
             tuple(Axis(size=size, role="reduce" if reduce else "parallel") for size, reduce in axes),
             merged,
         )
+
+
+def _origin(item: Value | float) -> Value | float:
+    """What a copy is of; anything else as it is."""
+    while isinstance(item, Value) and item.kind == "op" and item.fn == "copy":
+        item = item.args[0]
+    return item
 
 
 def _spelled(number: float) -> str | float:

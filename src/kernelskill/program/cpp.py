@@ -6,10 +6,13 @@ import re
 import textwrap
 
 from kernelskill.program.memory_access import memory_functions
-from kernelskill.program.nests import TYPES, Nest
+from kernelskill.program.nests import TYPES, MapNest
 from kernelskill.program.program import Kernel
+from kernelskill.program.region import Region
+from kernelskill.program.rows import RowNest
+from kernelskill.program.schedule import Schedule
 from kernelskill.program.strided import StridedNest
-from kernelskill.program.template import CppFunction, functions_of, print_template
+from kernelskill.program.template import CppFunction, print_template
 from kernelskill.program.vector_math import PIECES, needed, vector_type
 
 WIDTH = 110
@@ -20,15 +23,17 @@ def kernel_function(kernel: Kernel) -> CppFunction:
     region = kernel.region
     if region is None:
         return print_template(kernel)
-    nest = (StridedNest if region.is_strided else Nest)(region, kernel.schedule)
-    operands = (*region.inputs, *region.outputs)
     return CppFunction(
-        body=nest.body(),
-        functions=functions_of(region),
-        dtypes=frozenset(operand.dtype for operand in operands),
+        body=_nest(region, kernel.schedule).body(),
         inputs=tuple((operand.name, operand.dtype) for operand in region.inputs),
         outputs=tuple((operand.name, operand.dtype) for operand in region.outputs),
     )
+
+
+def _nest(region: Region, schedule: Schedule) -> MapNest | RowNest | StridedNest:
+    if region.is_map:
+        return MapNest(region, schedule)
+    return StridedNest(region, schedule) if region.is_strided else RowNest(region, schedule)
 
 
 def signature(kernel: Kernel, printed: CppFunction) -> str:
@@ -44,8 +49,9 @@ def _declared(kernel: Kernel, printed: CppFunction) -> str:
     if len(text) <= WIDTH:
         return text
     opening = text.index("(")
-    inside = textwrap.wrap(text[opening + 1 :], WIDTH - 4)
-    return "\n    ".join([text[: opening + 1], *inside])
+    # A parameter is never parted: its spaces are not where lines may end.
+    given = text[opening + 1 :].replace(" ", "\0").replace(",\0", ", ")
+    return "\n    ".join([text[: opening + 1], *textwrap.wrap(given, WIDTH - 4)]).replace("\0", " ")
 
 
 HEADERS = {
@@ -66,12 +72,12 @@ def source(kernels: tuple[Kernel, ...]) -> str:
     """One C++ file with all kernels of a program."""
     printed = {kernel.name: kernel_function(kernel) for kernel in kernels}
     bodies = "\n".join(function.body for function in printed.values())
-    functions = {name for function in printed.values() for name in function.functions}
-    dtypes = {dtype for function in printed.values() for dtype in function.dtypes}
-    widths = sorted({kernel.schedule.lanes for kernel in kernels})
-    mathematics = "".join(PIECES[name][1] for name in needed(functions))
-    memory = memory_functions(bodies, dtypes)
-    parts = [headers("".join([bodies, mathematics, *memory, *(TYPES[dtype] for dtype in dtypes)]))]
+    dtypes = {name: dict((*function.inputs, *function.outputs)) for name, function in printed.items()}
+    stored = {dtype for operands in dtypes.values() for dtype in operands.values()}
+    widths = sorted({int(lanes) for lanes in re.findall(r"\bfloats(\d+)\b", bodies)})
+    mathematics = "".join(PIECES[name][1] for name in needed(set(re.findall(r"\b(\w+?)_\(", bodies))))
+    memory = memory_functions((printed[name].body, operands) for name, operands in dtypes.items())
+    parts = [headers("".join([bodies, mathematics, *memory, *(TYPES[dtype] for dtype in stored)]))]
     if "stream(" in bodies or "_mm512" in mathematics:
         parts[0] += "\n#ifdef __x86_64__\n#include <immintrin.h>\n#endif"
     parts.append("".join(vector_type(width) for width in widths).rstrip())

@@ -115,7 +115,7 @@ def _fold(node: Node, builder: Builder, argument: Argument) -> Results:
         return builder.fold(name, item, keepdim, over)
 
     if kind == "mean":
-        return (builder.emit("mul", fold("sum", value), 1.0 / count),)
+        return (builder.emit("mul", fold("sum", value), 1.0 / count, name="mean"),)
     if kind in {"var", "std"}:
         return (_spread(node, builder, value, count, fold),)
     if kind == "norm":
@@ -136,17 +136,17 @@ def _spread(
     """Variance or standard deviation, in two passes."""
     correction = number(node.kwargs.get("correction", 1))
     freedom = count - (1 if correction is None else correction)
-    mean = builder.emit("mul", builder.fold("sum", value, True), 1.0 / count)
-    apart = builder.emit("sub", value, mean)
+    mean = builder.emit("mul", builder.fold("sum", value, True), 1.0 / count, name="mean")
+    apart = builder.emit("sub", value, mean, name="apart")
     squares = fold("sum", builder.emit("mul", apart, apart))
-    variance = builder.emit("mul", squares, 1.0 / freedom if freedom > 0 else math.inf)
-    return variance if FOLDS[node.op] == "var" else builder.emit("sqrt", variance)
+    variance = builder.emit("mul", squares, 1.0 / freedom if freedom > 0 else math.inf, name="variance")
+    return variance if FOLDS[node.op] == "var" else builder.emit("sqrt", variance, name="deviation")
 
 
 def _norm(node: Node, builder: Builder, value: Value, fold: Callable[[str, Value], Value]) -> Value:
     order = number(node.args[1]) if len(node.args) > 1 else number(node.kwargs.get("ord", 2))
     if order == 2:
-        return builder.emit("sqrt", fold("sum", builder.emit("mul", value, value)))
+        return builder.emit("sqrt", fold("sum", builder.emit("mul", value, value)), name="norm")
     if order == 1:
         return fold("sum", builder.emit("abs", value))
     if order == math.inf:
@@ -173,7 +173,7 @@ def _grand_total(node: Node, builder: Builder, value: Value, over: set[int], kin
     if len(over) != len(value.dims) or math.prod(builder.shape(value)) != everything or _keepdim(node, kind):
         raise ProgramError("folds over different axes do not share a kernel")
     total = builder.fold("sum", builder.fold("sum", value))
-    return builder.emit("mul", total, 1.0 / everything) if kind == "mean" else total
+    return builder.emit("mul", total, 1.0 / everything, name="mean") if kind == "mean" else total
 
 
 def _over(node: Node, value: Value, builder: Builder) -> set[int]:
@@ -199,10 +199,10 @@ def _softmax(node: Node, builder: Builder, argument: Argument) -> Results:
         top = builder.fold("max", value)
         total = builder.fold("sum", builder.emit("exp", builder.emit("sub", value, top)))
     if kind == "softmax":
-        share = builder.emit("div", 1.0, total)
+        share = builder.emit("div", 1.0, total, name="share")
         return (builder.emit("mul", builder.emit("exp", builder.emit("sub", value, top)), share),)
     if kind == "log_softmax":
-        level = builder.emit("log", total)
+        level = builder.emit("log", total, name="log_sum")
         return (builder.emit("sub", builder.emit("sub", value, top), level),)
     result = builder.emit("add", builder.emit("log", total), top)
     keepdim = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
@@ -238,10 +238,12 @@ def _nll(node: Node, builder: Builder, argument: Argument) -> Results:
 def _moments(builder: Builder, value: Value, epsilon: float) -> tuple[Value, Value, Value, Value, int]:
     """Mean, deviation, 1 / sqrt(variance + epsilon), variance, count."""
     count = math.prod(builder.space.sizes[axis] for axis in builder.space.reduce)
-    mean = builder.emit("mul", builder.fold("sum", value), 1.0 / count)
-    apart = builder.emit("sub", value, mean)
-    variance = builder.emit("mul", builder.fold("sum", builder.emit("mul", apart, apart)), 1.0 / count)
-    return mean, apart, builder.emit("rsqrt", builder.emit("add", variance, epsilon)), variance, count
+    mean = builder.emit("mul", builder.fold("sum", value), 1.0 / count, name="mean")
+    apart = builder.emit("sub", value, mean, name="apart")
+    squares = builder.fold("sum", builder.emit("mul", apart, apart))
+    variance = builder.emit("mul", squares, 1.0 / count, name="variance")
+    rstd = builder.emit("rsqrt", builder.emit("add", variance, epsilon), name="rstd")
+    return mean, apart, rstd, variance, count
 
 
 def _affine(builder: Builder, argument: Argument, value: Value, weight: Arg, bias: Arg, dims: Dims) -> Value:

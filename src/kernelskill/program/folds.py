@@ -6,6 +6,7 @@ import math
 
 from kernelskill.program.memory_access import EXTREMES
 from kernelskill.program.region import Reduction
+from kernelskill.program.scalar import literal
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0,
             "argmax": -math.inf, "argmin": math.inf}  # fmt: skip
@@ -16,13 +17,19 @@ def registers_of(item: Reduction) -> tuple[str, ...]:
     return (f"{item.name}_best", item.name) if item.fold in EXTREMES else (item.name,)
 
 
-def combine(fold: str, left: str, right: str) -> str:
-    """Two partial results as one."""
-    if fold in {"max", "min"}:
-        return f"{fold}_({left}, {right})"
-    if fold in {"any", "all"}:
-        return f"{'max_' if fold == 'any' else 'min_'}({left}, {right})"
-    return f"{left} {'+' if fold == 'sum' else '*'} {right}"
+def initial(item: Reduction, name: str) -> str:
+    """The initialiser of one of a fold's registers."""
+    start = IDENTITY[item.fold] if name != item.name or item.fold not in EXTREMES else 0.0
+    if start in (-math.inf, math.inf):
+        return f" = F{{}} {'-' if start < 0 else '+'} __builtin_inff()"
+    return f" = F{{}} + {literal(start)}" if start else "{}"
+
+
+def combine(fold: str, total: str, value: str) -> str:
+    """The statement that adds a value to a partial result."""
+    if fold in SYMBOL:
+        return f"{total} {SYMBOL[fold]}= {value};"
+    return f"{total} = {ACROSS.get(fold, fold)}_({total}, {value});"
 
 
 ACROSS = {"any": "max", "all": "min"}

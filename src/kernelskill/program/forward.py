@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 
-from kernelskill.program.arguments import attribute, bound_arguments, tensor_paths
+from kernelskill.program.arguments import attribute, bound_arguments, spelled, tensor_paths
 from kernelskill.program.program import Program
-from kernelskill.records import Arg, Json, Node, NonFinite, Ref, Workload
+from kernelskill.records import Arg, GraphState, Json, Node, NonFinite, Ref, Workload
 
 INFIX = {"add.Tensor": "+", "sub.Tensor": "-", "mul.Tensor": "*", "div.Tensor": "/", "add.Scalar": "+",
          "sub.Scalar": "-", "mul.Scalar": "*", "div.Scalar": "/"}  # fmt: skip
@@ -52,12 +52,14 @@ class Forward:
             if state.kind != "constant":
                 self.names[state.name, 0] = attribute(state.path, self.indexed)
         lines = [
-            f"{self._bind(state.name, 0)} = torch.tensor({state.value!r}, dtype=torch.{state.spec.dtype}{device})"
+            f"{self._bind(state.name, 0)} = {_constant(state, device)}"
             for state in graph.state
             if state.kind == "constant" and uses.get((state.name, 0))
         ]
         for node in graph.nodes:
-            if node.name not in counted:
+            if _is_transposed(node) and uses.get((node.name, 0)) == 1:
+                self.names[node.name, 0] = f"{self._arg(node.args[0])}.t()"
+            elif node.name not in counted:
                 lines.append(self._statement(node, uses))
         lines += [f"{attribute(path, self.indexed)} += {step}" for path, step in counted.values()]
         lines += [
@@ -65,8 +67,10 @@ class Forward:
             for path, ref in graph.updates.items()
             if ref.node not in counted
         ]
-        lines.append(f"return {self._result()}")
-        return lines
+        result = self._result()
+        if lines and lines[-1].startswith(f"{result} = ") and result.isidentifier():
+            return [*lines[:-1], f"return {lines[-1].removeprefix(f'{result} = ')}"]
+        return [*lines, f"return {result}"]
 
     def _counted(self) -> dict[str, tuple[str, Arg]]:
         """Nodes that only add a number to a buffer (batches seen), with the buffer's path."""
@@ -128,7 +132,7 @@ class Forward:
         return self.names[ref.node, ref.output]
 
     def _bind(self, node: str, output: int) -> str:
-        base = re.sub(r"\W", "_", node if output == 0 else f"{node}_{output}")
+        base = re.sub(r"\W", "_", node if output == 0 else self._result_name(node, output))
         base = base.removesuffix("_out") if base.removesuffix("_out") not in self.taken else base
         name, number = base, 1
         while name in self.taken or keyword.iskeyword(name):
@@ -137,6 +141,14 @@ class Forward:
         self.taken.add(name)
         self.names[node, output] = name
         return name
+
+    def _result_name(self, node: str, output: int) -> str:
+        """What a further result of a node is called: as the kernel calls it, if it is a kernel's."""
+        op = next(item.op for item in self.program.graph.nodes if item.name == node)
+        named = {kernel.name: kernel.region for kernel in self.program.kernels}
+        region = named.get(op.removeprefix("kernel:"))
+        name = region.outputs[output].name if region else ""
+        return name if name and not name.startswith("out") else f"{node}_{output}"
 
     def _uses(self) -> dict[tuple[str, int], int]:
         graph = self.program.graph
@@ -173,6 +185,22 @@ class Forward:
             return f"{part['object']}({fields})"
 
         return build(graph.outputs_tree)
+
+
+def _constant(state: GraphState, device: str) -> str:
+    """A constant's tensor; one number is filled in on a GPU, as copying it there makes the host wait."""
+    given = f"dtype=torch.{state.spec.dtype}{device}"
+    value = state.value
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if device and not isinstance(value, list):
+        return f"torch.full({spelled(state.spec.shape)}, {value!r}, {given})"
+    return f"torch.tensor({state.value!r}, {given})"
+
+
+def _is_transposed(node: Node) -> bool:
+    """Whether a node is a matrix's transpose, which reads best where it is used."""
+    return node.op == "aten.permute.default" and node.args[1] == (1, 0) and isinstance(node.args[0], Ref)
 
 
 def _torch_name(text: str) -> str:

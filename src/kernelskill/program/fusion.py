@@ -12,6 +12,7 @@ from kernelskill.errors import ProgramError
 from kernelskill.program.assemble import Assembly, identifier
 from kernelskill.program.expand import HEADS, NLL, SOFTMAX, space_for
 from kernelskill.program.lowering import CREATE, is_pointwise
+from kernelskill.program.naming import kernel_name, operand_names, result_names, summary
 from kernelskill.program.placing import Views, place
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.region import Region
@@ -61,14 +62,14 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
     builder = _placed(nodes, names, space, specs)
     space = builder.space
     outputs = []
-    for ref in wanted:
+    for ref, title in zip(wanted, result_names(graph, wanted), strict=True):
         value = builder.values.get((ref.node, ref.output))
         if value is None:
             raise ProgramError(f"result {ref.output} of {ref.node} is used but not computed")
         if head is None and builder.shape(value) != space_shape(space):
             raise ProgramError("results of different shapes do not share an element-wise kernel")
-        outputs.append((value, specs[ref.node, ref.output], "out" if len(wanted) == 1 else ref.node))
-    assembly = Assembly(builder, outputs)
+        outputs.append((value, specs[ref.node, ref.output], title))
+    assembly = Assembly(builder, outputs, operand_names(graph))
     region = assembly.region()
     return region, [value.operand for value in assembly.input_refs() if value.operand], wanted
 
@@ -134,18 +135,26 @@ def fuse(program: Program, nodes: Site | set[str], *, name: str = "", skill: str
         raise ProgramError("a value leaves the kernel and comes back into it")
     region, reads, gives = build(program.graph, names)
     names -= kept_views(program.graph, names)
-    taken = {kernel.name for kernel in program.kernels} | {node.name for node in program.graph.nodes}
-    taken |= {value.name for value in program.graph.inputs} | {value.name for value in program.graph.state}
-    title = identifier(name or default_name(program.graph, names), taken)
+    title = identifier(name or kernel_name(program.graph, names), taken_names(program, names))
     specs = _specs(program.graph)
     kernel = Kernel(
         name=title,
         body=region,
         outputs=tuple(specs[ref.node, ref.output] for ref in gives),
+        computes=summary(program.graph, names),
         skills=(skill,) if skill else (),
     )
     graph = replaced(program.graph, names, title, reads, gives)
     return program.model_copy(update={"graph": graph, "kernels": (*program.kernels, kernel)})
+
+
+def taken_names(program: Program, names: set[str]) -> set[str]:
+    """Names that a kernel in place of some nodes may not have."""
+    graph = program.graph
+    taken = {kernel.name for kernel in program.kernels}
+    taken |= {node.name for node in graph.nodes if node.name not in names}
+    taken |= {value.name for value in graph.inputs}
+    return taken | {value.name for value in graph.state}
 
 
 def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives: list[Ref]) -> Graph:
@@ -205,20 +214,6 @@ def is_convex(graph: Graph, names: set[str]) -> bool:
         elif feeds & (names | tainted):
             tainted.add(node.name)
     return True
-
-
-def default_name(graph: Graph, names: set[str]) -> str:
-    """A name from what the kernel does: the submodules it comes from, else its operators."""
-    words: list[str] = []
-    for node in graph.nodes:
-        if node.name in names and node.op not in VIEWS and node.op not in CREATE:
-            word = node.op.split(".")[1].removeprefix("_").removeprefix("native_")
-            word = node.origin.rsplit(".", 1)[-1] if node.origin and not node.origin[-1].isdigit() else word
-            words.append(word.removesuffix("_legit_functional"))
-    unique = list(dict.fromkeys(words))
-    if len(unique) > 3:
-        unique = [unique[0], "to", unique[-1]]
-    return "_".join(unique) or "fused"
 
 
 # -- finding sites -----------------------------------------------------------------------------------

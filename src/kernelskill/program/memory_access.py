@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+
 BF16 = """\
 struct bf16 {
   uint16_t bits;
@@ -17,6 +20,9 @@ struct bf16 {
 
 LOAD = """\
 template <class F> inline F load(const float* p) { F x; std::memcpy(&x, p, sizeof x); return x; }
+"""
+
+LOAD_PART = """\
 template <class F> inline F load(const float* p, int n) { F x{}; std::memcpy(&x, p, 4 * n); return x; }
 """
 
@@ -26,6 +32,9 @@ template <class F, class T> inline F load(const T* p) {
   for (unsigned i = 0; i < sizeof(F) / 4; ++i) x[i] = float(p[i]);
   return x;
 }
+"""
+
+LOAD_OTHER_PART = """\
 template <class F, class T> inline F load(const T* p, int n) {
   F x{};
   for (int i = 0; i < n; ++i) x[i] = float(p[i]);
@@ -40,6 +49,9 @@ template <class F> inline auto load_mask(const bool* p) {
   std::memcpy(&b, p, sizeof b);
   return __builtin_convertvector(b, decltype(F{} < F{})) != 0;
 }
+"""
+
+LOAD_MASK_PART = """\
 template <class F> inline auto load_mask(const bool* p, int n) {
   bool b[sizeof(F) / 4] = {};
   std::memcpy(b, p, n);
@@ -65,6 +77,9 @@ template <class F> inline auto load_mask_strided(const bool* p, long step, int n
 
 STORE = """\
 template <class F> inline void store(float* p, F x) { std::memcpy(p, &x, sizeof x); }
+"""
+
+STORE_PART = """\
 template <class F> inline void store(float* p, F x, int n) { std::memcpy(p, &x, 4 * n); }
 """
 
@@ -94,11 +109,17 @@ template <class F> inline void stream(float* p, F x) {
   else if constexpr (sizeof(F) == 32) _mm256_stream_ps(p, (__m256)x);
   else _mm_stream_ps(p, (__m128)x);
 }
+"""
+
+STREAM_PART = """\
 template <class F> inline void stream(float* p, F x, int n) { std::memcpy(p, &x, 4 * n); }
 """
 
 KEEP = """\
 template <class F> inline F keep(F x, float) { return x; }
+"""
+
+KEEP_PART = """\
 template <class F> inline F keep(F x, float other, int n) {  // lanes from n on hold no element
   for (int i = 0; i < int(sizeof(F) / 4); ++i) x[i] = i < n ? x[i] : other;
   return x;
@@ -167,30 +188,83 @@ template <class F> inline float across_min(F x) {
 }
 
 
-def memory_functions(text: str, dtypes: set[str]) -> list[str]:
-    """The loads, stores and folds that a printed body calls.
+NAMED = {
+    "index_at<F>": INDEX, "larger": _extreme("larger", ">"), "smaller": _extreme("smaller", "<"),
+    **{f"across_{name}": piece for name, piece in ACROSS.items()},
+}  # fmt: skip
+"""Function -> its text, for those of one form."""
+ORDER = (
+    BF16, LOAD, LOAD_PART, LOAD_OTHER, LOAD_OTHER_PART, LOAD_MASK, LOAD_MASK_PART, LOAD_STRIDED, LOAD_MASK_STRIDED,
+    STORE, STORE_PART, STORE_OTHER, STORE_MASK, STORE_STRIDED, STREAM, STREAM_PART, KEEP, KEEP_PART, *NAMED.values(),
+)  # fmt: skip
+CALL = re.compile(
+    r"\b(load|load_mask|load_strided|load_mask_strided|store|store_strided|stream|keep)(?:<F>)?\("
+)
+MEMORY = {
+    ("load", "float32"): (LOAD, LOAD_PART), ("load", "other"): (LOAD_OTHER, LOAD_OTHER_PART),
+    ("load_mask", "bool"): (LOAD_MASK, LOAD_MASK_PART), ("store", "float32"): (STORE, STORE_PART),
+    ("store", "other"): (STORE_OTHER, STORE_OTHER), ("store", "bool"): (STORE_MASK, STORE_MASK),
+    ("stream", "float32"): (STREAM, STREAM_PART),
+}  # fmt: skip
+"""Function and kind of storage -> its text for whole registers, and for those that are not full."""
+
+
+def memory_functions(kernels: Iterable[tuple[str, Mapping[str, str]]]) -> list[str]:
+    """The loads, stores and folds that printed bodies call, in an order that compiles.
 
     Args:
-        text: the printed functions.
-        dtypes: storage types of all operands.
+        kernels: the printed body of each, and the storage types of its operands by name.
     """
-    other = dtypes - {"float32", "bool"}
-    wanted = {
-        BF16: "bfloat16" in dtypes,
-        LOAD: "load<F>" in text,
-        LOAD_OTHER: "load<F>" in text and bool(other),
-        LOAD_MASK: "load_mask" in text,
-        LOAD_STRIDED: "load_strided<F>" in text,
-        LOAD_MASK_STRIDED: "load_mask_strided" in text,
-        STORE: "store(" in text,
-        STORE_OTHER: "store(" in text and bool(other),
-        STORE_MASK: "store(" in text and "bool" in dtypes,
-        STORE_STRIDED: "store_strided(" in text,
-        STREAM: "stream(" in text,
-        KEEP: "keep(" in text,
-        INDEX: "index_at<" in text,
-        _extreme("larger", ">"): "larger(" in text,
-        _extreme("smaller", "<"): "smaller(" in text,
-        **{piece: f"across_{name}(" in text for name, piece in ACROSS.items()},
-    }
-    return [piece for piece, is_needed in wanted.items() if is_needed]
+    wanted: set[str] = set()
+    for text, dtypes in kernels:
+        wanted |= {BF16} if "bfloat16" in dtypes.values() else set()
+        for call in CALL.finditer(text):
+            wanted |= _called(text, call, dtypes)
+        wanted |= {piece for name, piece in NAMED.items() if f"{name}(" in text}
+    if LOAD_MASK_STRIDED in wanted or LOAD_MASK_PART in wanted:
+        wanted.add(LOAD_MASK)
+    return [piece for piece in ORDER if piece in wanted]
+
+
+def _called(text: str, call: re.Match[str], dtypes: Mapping[str, str]) -> set[str]:
+    """What one call in a body needs."""
+    name, given = call[1], _arguments(text, call.end())
+    if name == "keep":
+        return _forms((KEEP, KEEP_PART), given[2:])
+    if name.endswith("_strided"):
+        piece = {"load": LOAD_STRIDED, "load_mask": LOAD_MASK_STRIDED, "store": STORE_STRIDED}[name[:-8]]
+        return {piece}
+    # Arrays of the function's own are of floats.
+    pointer = re.match(r"\w+", given[0])
+    dtype = dtypes.get(operand_of(pointer[0] if pointer else "", dtypes), "float32")
+    kind = dtype if dtype in {"float32", "bool"} else "other"
+    return _forms(MEMORY[name, kind], given[1:] if name.startswith("load") else given[2:])
+
+
+def _forms(forms: tuple[str, str], length: list[str]) -> set[str]:
+    """The text for whole registers, the other one, or both where a length may be given."""
+    if not length:
+        return {forms[0]}
+    return set(forms) if length[0] == "n..." else {forms[1]}
+
+
+def _arguments(text: str, begin: int) -> list[str]:
+    """The arguments of a call whose first one begins here."""
+    found, depth, start = [], 0, begin
+    for place in range(begin, len(text)):
+        if text[place] in "([{":
+            depth += 1
+        elif text[place] in ")]}" and depth:
+            depth -= 1
+        elif text[place] == ")" or (text[place] == "," and not depth):
+            found.append(text[start:place].strip())
+            start = place + 1
+            if text[place] == ")":
+                break
+    return found
+
+
+def operand_of(pointer: str, operands: Iterable[str]) -> str:
+    """The operand that a pointer was moved from: its name goes on where the operand's ends."""
+    owners = [name for name in operands if pointer == name or pointer.startswith(f"{name}_")]
+    return max(owners, key=len, default="")

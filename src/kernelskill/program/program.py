@@ -33,6 +33,8 @@ class Kernel(Record):
     schedule: Schedule = Schedule()
     outputs: tuple[TensorSpec, ...]
     """What the wrapper allocates, in order of the node's results."""
+    computes: str = ""
+    """What it computes, in words."""
     skills: tuple[str, ...] = ()
     """Skills that shaped it, in order."""
 
@@ -49,8 +51,9 @@ class Program(Record):
     kernels: tuple[Kernel, ...] = ()
     skills: tuple[str, ...] = ()
     """All skills applied, in order."""
-    wrapper: Literal["", "compile"] = ""
-    """`compile`: the reference under torch.compile instead of the graph."""
+    wrapper: Literal["", "compile", "graph"] = ""
+    """`compile`: the reference under torch.compile instead of the graph. `graph`: the program, replayed as one CUDA
+    graph; the reference's own text where nothing in it is changed."""
 
     @classmethod
     def from_graph(cls, graph: Graph) -> Program:
@@ -75,10 +78,12 @@ class Program(Record):
 
 
 def program_hash(program: Program) -> str:
-    """Hash of what the program does and how; names of skills don't count."""
+    """Hash of what the program does and how; names of skills and words don't count."""
     meaning = {
         "graph": program.graph.model_dump(mode="json", exclude={"nodes": {"__all__": {"origin"}}}),
-        "kernels": [kernel.model_dump(mode="json", exclude={"skills"}) for kernel in program.kernels],
+        "kernels": [
+            kernel.model_dump(mode="json", exclude={"skills", "computes"}) for kernel in program.kernels
+        ],
         "wrapper": program.wrapper,
     }
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

@@ -57,6 +57,11 @@ class Reduction(Record):
     fold: Fold
     value: str
 
+    @property
+    def top(self) -> str:
+        """Name of a softmax's running maximum, beside the sum of exponentials that has the fold's own."""
+        return f"{self.name.removesuffix('_sum')}_max"
+
 
 class Store(Record):
     """Write `value` to the output `operand`."""

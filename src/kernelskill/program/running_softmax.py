@@ -2,110 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.region import Op, Reduction, Stage
+from kernelskill.program.nests import Stretch
+from kernelskill.program.region import Reduction, Stage
 
 if TYPE_CHECKING:
-    from kernelskill.program.nests import Nest
+    from kernelskill.program.rows import RowNest
 
 SOFTMAX_BLOCK = 2048
 """Elements between two looks at the running maximum; a block stays in the first-level cache."""
 LONGEST_KEPT = 16384
 """Elements of a row whose exponentials are kept for the walk that needs them again: 64 KB."""
+LOWEST = "-__builtin_inff()"
 
 
-def softmax_stage(nest: Nest, stage: Stage, pointers: dict[str, str]) -> None:
+def softmax_stage(nest: RowNest, stage: Stage, pointers: dict[str, str]) -> None:
     """Fold a row's running maximum and the sum of exponentials below it, block by block."""
-    if len(stage.reductions) != 1 or len(nest._blocks(False)[0]):
+    outer, length = nest.outer_axes()
+    if len(stage.reductions) != 1 or outer:
         raise ProgramError("a one-pass softmax folds one value over one axis")
-    item, length = stage.reductions[0], nest._blocks(False)[1]
-    top, total = f"{item.name}_max", item.name
-    nest.out.add(f"float {top} = -__builtin_inff(), {total} = 0.0f;")
+    item, out = stage.reductions[0], nest.out
     again = _exponential_again(nest, item, stage) if length <= LONGEST_KEPT else ""
     if again:
-        nest.out.add(f"alignas(64) float {again}_row[{length}];")
+        out.add(f"alignas(64) float {again}_row[{length}];")
         nest.kept[again] = f"{again}_row"
-    size = length if again else min(SOFTMAX_BLOCK, length)
-    if size < length:
-        nest.out.open(f"for (long begin = 0; begin < {length}; begin += {size})")
-        nest.out.add(f"const long end = std::min(begin + {size}L, {length}L);")
+    if again or length <= SOFTMAX_BLOCK:
+        _single(nest, item, stage, pointers, length)
     else:
-        nest.out.open("")
-        nest.out.add(f"const long begin = 0, end = {length};")
-    nest.out.open("auto value = [&](long j, auto... n)")
-    nest._vector_ops(stage, pointers, len(nest.region.axes) - 1)
-    nest.out.add(f"return {nest._as_vector(item.value)};")
-    nest.out.close(";")
-    low = "-__builtin_inff()"
-    nest.out.add(
-        f"F high0 = F{{}} + {low}, high1 = high0, sum0{{}}, sum1{{}};",
-        "auto raise = [](F& high, F x) { high = x > high ? x : high; };  // a NaN shows in the sums",
-        "long j = begin;",
-        f"for (; j + {2 * nest.lanes} <= end; j += {2 * nest.lanes}) {{",
-        "  raise(high0, value(j));",
-        f"  raise(high1, value(j + {nest.lanes}));",
-        "}",
-        f"for (; j + {nest.lanes} <= end; j += {nest.lanes}) raise(high0, value(j));",
-        f"if (j < end) raise(high1, keep(value(j, end - j), {low}, end - j));",
-        "raise(high0, high1);",
-        f"const float next = std::max({top}, across_max(high0));",
-        f"const float from = next == {low} ? 0.0f : next;  // a block may be masked out altogether",
-        *_sum(nest.lanes, nest.kept.get(again, "")),
+        _running(nest, item, stage, pointers, length)
+    nest.row_values.update((item.top, item.name))
+
+
+def _single(nest: RowNest, item: Reduction, stage: Stage, pointers: dict[str, str], length: int) -> None:
+    """A row as one block."""
+    out, top = nest.out, item.top
+    out.add(f"float {top}, {item.name};")
+    out.open("")
+    _value(nest, item, stage, pointers)
+    stretch = Stretch("0", str(length), (length,))
+    _highest(nest, stretch)
+    out.add(f"{top} = across_max(high0);", _base(top))
+    _sum(nest, stretch, nest.kept)
+    out.add(f"{item.name} = across_sum(sum0 + sum1);")
+    out.close()
+
+
+def _running(nest: RowNest, item: Reduction, stage: Stage, pointers: dict[str, str], length: int) -> None:
+    """A row in several blocks: what came before is scaled down whenever the maximum rises."""
+    out, top, total = nest.out, item.top, item.name
+    rest = length % SOFTMAX_BLOCK
+    end = f"std::min(begin + {SOFTMAX_BLOCK}L, {length}L)" if rest else f"begin + {SOFTMAX_BLOCK}"
+    out.add(f"float {top} = {LOWEST}, {total} = 0.0f;")
+    out.open(f"for (long begin = 0; begin < {length}; begin += {SOFTMAX_BLOCK})")
+    out.add(f"const long end = {end};")
+    _value(nest, item, stage, pointers)
+    stretch = Stretch("begin", "end", (SOFTMAX_BLOCK, rest) if rest else (SOFTMAX_BLOCK,))
+    _highest(nest, stretch)
+    out.add(f"const float next = std::max({top}, across_max(high0));", _base("next"))
+    _sum(nest, stretch, {})
+    out.add(
         f"{total} = {total} * std::exp({top} - from) + across_sum(sum0 + sum1);",
         f"{top} = next;",
     )
-    nest.out.close()
-    nest.row_values.update((top, total))
+    out.close()
 
 
-def still_needed(stage: Stage, kept: Collection[str]) -> list[Op]:
-    """Operations of a stage without those that only led to values which were kept."""
-    if not any(op.name in kept for op in stage.ops):
-        return list(stage.ops)
-    wanted: set[str | float] = {store.value for store in stage.stores}
-    wanted |= {item.value for item in stage.reductions}
-    found: list[Op] = []
-    for op in reversed(stage.ops):
-        if op.name in wanted:
-            found.append(op)
-            wanted |= set() if op.name in kept else set(op.args)
-    return found[::-1]
+def _value(nest: RowNest, item: Reduction, stage: Stage, pointers: dict[str, str]) -> None:
+    """A lambda that gives a register of what softmax is taken of."""
+    nest.out.open(f"auto value = [&](long j{nest.takes_n})")
+    nest._vector_ops(stage, pointers, nest.last)
+    nest.out.add(f"return {nest._value(item.value)};")
+    nest.out.close(";")
 
 
-def _sum(lanes: int, kept: str) -> list[str]:
-    """The loops that add up exponentials, and keep them in an array if one is named."""
+def _base(top: str) -> str:
+    return f"const float from = {top} == {LOWEST} ? 0.0f : {top};  // a row may be masked out altogether"
+
+
+def _highest(nest: RowNest, stretch: Stretch) -> None:
+    """The maximum of a stretch, in `high0`."""
+    nest.out.add(
+        f"F high0 = F{{}} {LOWEST[0]} {LOWEST[1:]}, high1 = high0;",
+        "auto raise = [](F& high, F x) { high = x > high ? x : high; };  // a NaN shows in the sums",
+    )
+    rest = f"keep(value(j, {{}}), {LOWEST}, {{}})"
+    _loops(nest, stretch, "raise(high{k}, value({j}));", "raise(high1, " + rest + ");", "long ")
+    nest.out.add("raise(high0, high1);")
+
+
+def _sum(nest: RowNest, stretch: Stretch, kept: Mapping[str, str]) -> None:
+    """The sum of a stretch's exponentials, in `sum0` and `sum1`; an array may keep them."""
+    out, n = nest.out, nest.n
+    out.add("F sum0{}, sum1{};")
     if not kept:
-        return [
-            f"for (j = begin; j + {2 * lanes} <= end; j += {2 * lanes}) {{",
-            "  sum0 += exp_(value(j) - from);",
-            f"  sum1 += exp_(value(j + {lanes}) - from);",
-            "}",
-            f"for (; j + {lanes} <= end; j += {lanes}) sum0 += exp_(value(j) - from);",
-            "if (j < end) sum0 += keep(exp_(value(j, end - j) - from), 0.0f, end - j);",
-        ]
-    return [
-        "auto take = [&](F& sum, long j, auto... n) {",
-        "  const F e = exp_(value(j, n...) - from);",
-        "  sum += keep(e, 0.0f, n...);",
-        f"  store({kept} + j, e, n...);",
-        "};",
-        f"for (j = begin; j + {2 * lanes} <= end; j += {2 * lanes}) take(sum0, j), take(sum1, j + {lanes});",
-        f"for (; j + {lanes} <= end; j += {lanes}) take(sum0, j);",
-        "if (j < end) take(sum0, j, end - j);",
-    ]
+        rest = "sum1 += keep(exp_(value(j, {}) - from), 0.0f, {});"
+        _loops(nest, stretch, "sum{k} += exp_(value({j}) - from);", rest)
+        return
+    (array,) = kept.values()
+    out.open(f"auto take = [&](F& sum, long j{nest.takes_n})")
+    out.add(
+        f"const F power = exp_(value(j{n}) - from);",
+        f"sum += keep(power, 0.0f{n});" if n else "sum += power;",
+        f"store({array} + j, power{n});",
+    )
+    out.close(";")
+    _loops(nest, stretch, "take(sum{k}, {j});", "take(sum1, j, {});")
 
 
-def _exponential_again(nest: Nest, item: Reduction, stage: Stage) -> str:
+def _loops(nest: RowNest, stretch: Stretch, whole: str, rest: str, declared: str = "") -> None:
+    """A statement on all registers of a stretch, two at a time, and one on the elements that fill none.
+
+    Args:
+        nest: where it is printed.
+        stretch: the elements.
+        whole: the statement, with {j} for the place and {k} for 0 or 1.
+        rest: the other one, with {} for the number of elements; its place is j.
+        declared: the type of j, where this loop is the first to use it.
+    """
+    out, lanes, end = nest.out, nest.lanes, stretch.end
+    out.add(f"{declared}j = {stretch.begin};")
+    if stretch.reaches(2 * lanes):
+        out.open(f"for (; j + {2 * lanes} <= {end}; j += {2 * lanes})")
+        out.add(whole.format(j="j", k=0), whole.format(j=f"j + {lanes}", k=1))
+        out.close()
+    if stretch.leaves(2 * lanes, lanes):
+        out.add(f"for (; j + {lanes} <= {end}; j += {lanes}) {whole.format(j='j', k=0)}")
+    if nest.n:
+        out.add(f"if (j < {end}) {rest.replace('{}', f'{end} - j')}")
+
+
+def _exponential_again(nest: RowNest, item: Reduction, stage: Stage) -> str:
     """Name of exp(value - maximum) in a later walk over the row; "" if none computes it."""
     stages = nest.region.stages
     for later in stages[stages.index(stage) + 1 :]:
         if later.kind == "map":
-            below = {
-                op.name for op in later.ops if op.fn == "sub" and op.args == (item.value, f"{item.name}_max")
-            }
+            below = {op.name for op in later.ops if op.fn == "sub" and op.args == (item.value, item.top)}
             for op in later.ops:
                 if op.fn == "exp" and op.args[0] in below:
                     return op.name

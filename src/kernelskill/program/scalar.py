@@ -45,6 +45,12 @@ STD = {
 }  # fmt: skip
 
 
+SHORT_DIGITS = 6
+"""Characters of a number that is read as easily as a quotient."""
+LARGEST_COUNT = 1 << 24
+"""Whole numbers up to here are exact in float32."""
+LONGEST_WRITTEN_OUT = 10_000_000
+"""Whole numbers below are written without an exponent."""
 NON_FINITE = frozenset(["inf", "-inf", "nan"])
 """Numbers that JSON cannot spell are arguments by these names."""
 
@@ -64,11 +70,26 @@ def literal(value: float) -> str:
         return '__builtin_nanf("")'
     if math.isinf(number):
         return "__builtin_inff()" if number > 0 else "-__builtin_inff()"
-    for digits in range(1, 18):
-        text = f"{number:.{digits}g}"
-        if to_float32(float(text)) == number:
-            break
+    if count := reciprocal_of(number):
+        return f"(1.0f / {count}.0f)"
+    text = shortest(number)
     return f"{text}f" if any(mark in text for mark in ".e") else f"{text}.0f"
+
+
+def shortest(number: float) -> str:
+    """The fewest digits that read back as the same float32."""
+    if number.is_integer() and abs(number) < LONGEST_WRITTEN_OUT:
+        return str(int(number))
+    texts = (f"{number:.{digits}g}" for digits in range(1, 18))
+    return next(text for text in texts if to_float32(float(text)) == number)
+
+
+def reciprocal_of(number: float) -> int:
+    """The whole number n of which this float32 is 1 / n, where that tells more than its digits; else 0."""
+    if not 0.0 < number < 1.0 or len(shortest(number)) <= SHORT_DIGITS:
+        return 0
+    count = round(1.0 / number)
+    return count if count <= LARGEST_COUNT and to_float32(1.0 / count) == number else 0
 
 
 def _bracket(argument: str | float) -> str:
@@ -89,7 +110,11 @@ def on_vectors(fn: str, args: tuple[str | float, ...]) -> str:
     args = numbered(args)
 
     def vector(argument: str | float) -> str:
-        return argument if isinstance(argument, str) else f"F{{}} + {_bracket(argument)}"
+        if isinstance(argument, str):
+            return argument
+        return (
+            "F{}" if argument == 0.0 and math.copysign(1.0, argument) > 0 else f"F{{}} + {_bracket(argument)}"
+        )
 
     if fn in INFIX or fn in COMPARE:
         return f"{_bracket(args[0])} {(INFIX | COMPARE)[fn]} {_bracket(args[1])}"

@@ -23,6 +23,8 @@ class GpuSchedule(Record):
     """Loads in flight ahead of the loop over a row."""
     split: int = 0
     """Programs that share a row; 1 = never split."""
+    cluster: int = 0
+    """Blocks of a cluster that holds a row on chip, in CUDA C++; 0 = a kernel in Triton."""
 
 
 class Schedule(Record):

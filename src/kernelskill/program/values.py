@@ -123,8 +123,8 @@ class Builder:
             )
         return self.loads[key]
 
-    def emit(self, fn: str, *args: Value | float) -> Value:
-        """A scalar operation on values that are already placed."""
+    def emit(self, fn: str, *args: Value | float, name: str = "") -> Value:
+        """A scalar operation on values that are already placed, perhaps under a name that tells what it is."""
         fn, args = self._typed(fn, args)
         placed = [item for item in args if isinstance(item, Value)]
         if not placed:
@@ -132,7 +132,7 @@ class Builder:
         dims = self._joined([item.dims for item in placed])
         level = max(item.level for item in placed)
         mask = fn in scalar.MASKS or (fn == "where" and all(self._masked(item) for item in args[1:]))
-        return self._new(Value("op", fn, args, dims, level, fn, is_mask=mask))
+        return self._new(Value("op", fn, args, dims, level, name or fn, is_mask=mask))
 
     def fold(self, fold: str, value: Value, keepdim: bool = True, dims: set[int] | None = None) -> Value:
         """A fold over all reduce axes (or over all rows, for a value of the row)."""
@@ -147,7 +147,9 @@ class Builder:
                 if keepdim
                 or not (index in (dims or set()) if dims is not None else set(axes) & self.space.reduce)
             )
-            result = self._new(Value("reduction", fold, (value,), kept, value.level + 1, fold))
+            squares = value.fn == "mul" and value.args[0] is value.args[1]
+            name = "squares" if squares and fold == "sum" else fold
+            result = self._new(Value("reduction", fold, (value,), kept, value.level + 1, name))
         elif fold == "sum" and value.level >= 1:
             result = self._new(Value("total", fold, (value,), (), TOTAL_LEVEL, "total"))
         else:

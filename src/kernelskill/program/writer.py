@@ -7,12 +7,15 @@ reference's helpers; `ModelNew` with the reference's own constructor and a forwa
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelskill.errors import ProgramError
 from kernelskill.program import cpp
 from kernelskill.program.arguments import attribute, folded, spelled
+from kernelskill.program.cuda import graphed
+from kernelskill.program.cuda.printed import Printed, printed
+from kernelskill.program.docstring import Reads, docstring, reads_of
 from kernelskill.program.forward import Forward
 from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, NEED_GRAD, constructed, guard
 from kernelskill.program.program import Kernel, Program
@@ -57,19 +60,19 @@ import tempfile
 from pathlib import Path"""
 
 
-def _cpp_sections(kernels: tuple[Kernel, ...]) -> list[str]:
+def _cpp_sections(kernels: tuple[Kernel, ...], reads: Reads) -> list[str]:
     """The C++ text, how it is built, and a thin function a kernel."""
     bound = ["_library = _build(KERNELS)", *(_argtypes(kernel) for kernel in kernels)]
     text = f'KERNELS = r"""\n{cpp.source(kernels)}"""'
-    return [text, BUILD.rstrip(), "\n".join(bound), *(_wrapper(kernel) for kernel in kernels)]
+    return [text, BUILD.rstrip(), "\n".join(bound), *(_wrapper(kernel, reads) for kernel in kernels)]
 
 
 @dataclass(frozen=True)
 class Target:
     """What a candidate's file needs to know of the language its kernels are printed in."""
 
-    sections: Callable[[tuple[Kernel, ...]], list[str]]
-    """Kernels -> texts in order; each kernel is a function of its name in the end."""
+    sections: Callable[[tuple[Kernel, ...], Reads], list[str]]
+    """Kernels, and the layouts that they read -> texts in order; each kernel is a function of its name in the end."""
     standard_imports: str = ""
     """Of the standard library."""
     imports: tuple[str, ...] = ()
@@ -89,13 +92,21 @@ def write(program: Program, task: Task, workload: Workload, target: Target = CPP
     reference = _reference(task, workload)
     if program.wrapper == "compile":
         return _compiled(task, reference)
+    replayed = program.wrapper == "graph"
+    if replayed and _is_unchanged(program, workload):
+        return _graphed(task, workload)
     parameters = list(reference.parameters) if reference else _parameters(workload)
     forward = Forward(program, workload, parameters, indexed=reference is not None, on_gpu=target.on_gpu)
     body = forward.lines()
     kernels = program.kernels
-    parts = [_title(task, program), _imports(reference, target if kernels else None)]
+    needed = [graphed.REPLAY] if replayed else []
+    needed += [printed("launcher")] if any(kernel.schedule.gpu.cluster for kernel in kernels) else []
+    parts = [_title(task, program), _imports(reference, target if kernels else None, needed)]
+    for module in needed:
+        module.require_no_clash((*reference.definitions, reference.entry) if reference else ())
+        parts.append(module.body)
     if kernels:
-        parts += target.sections(kernels)
+        parts += target.sections(kernels, reads_of(program))
     if reference:
         parts += [(IS_LIKE_ON_GPU if target.on_gpu else IS_LIKE).rstrip(), NEED_GRAD.rstrip()]
         parts += [text for text in reference.definitions]
@@ -110,7 +121,9 @@ def _title(task: Task, program: Program) -> str:
     return "\n".join(line for part in text.splitlines() for line in (textwrap.wrap(part, 110) or [""]))
 
 
-def _imports(reference: ReferenceText | None, target: Target | None) -> str:
+def _imports(
+    reference: ReferenceText | None, target: Target | None, printed_modules: Sequence[Printed] = ()
+) -> str:
     """The file's imports; no target where it has no kernels."""
     own = list(reference.imports) if reference else []
     if not any(line.strip() == "import torch" for line in own):
@@ -118,7 +131,10 @@ def _imports(reference: ReferenceText | None, target: Target | None) -> str:
     if not any(line.strip() in {"import torch.nn as nn", "from torch import nn"} for line in own):
         own.append("from torch import nn")
     own += target.imports if target else ()
+    own += [line for module in printed_modules for line in module.packages]
     standard = [target.standard_imports] if target and target.standard_imports else []
+    needed = dict.fromkeys(line for module in printed_modules for line in module.standard)
+    standard += ["\n".join(needed)] if needed else []
     return "\n\n".join([*standard, "\n".join(dict.fromkeys(own))])
 
 
@@ -131,13 +147,12 @@ def _argtypes(kernel: Kernel) -> str:
     )
 
 
-def _wrapper(kernel: Kernel) -> str:
+def _wrapper(kernel: Kernel, reads: Reads) -> str:
     printed = cpp.kernel_function(kernel)
     inputs = [name for name, _ in printed.inputs]
     outputs = [name for name, _ in printed.outputs]
     lines = folded(f"def {kernel.name}({', '.join(inputs)}):")
-    if kernel.skills:
-        lines.append(f'    """{", ".join(dict.fromkeys(kernel.skills))}."""')
+    lines += docstring(kernel, inputs, outputs, reads.get(kernel.name, ()))
     lines += [f"    {name} = {_allocation(spec)}" for name, spec in zip(outputs, kernel.outputs, strict=True)]
     pointers = ", ".join(f"{name}.data_ptr()" for name in (*inputs, *outputs))
     lines += folded(f"    _library.{kernel.name}({pointers}, torch.get_num_threads())")
@@ -180,6 +195,8 @@ def _model(
     if reference is not None:
         place = "is_cuda" if target.on_gpu else "is_cpu"
         lines += guard(program, workload, reference, task.reference.kind == "module", place)
+    if program.wrapper == "graph":
+        lines += graphed.replayed(declared, reference.passed_on if reference else ", ".join(parameters))
     lines += [part for line in body for part in folded(indent * 2 + line)]
     return "\n".join(lines)
 
@@ -243,6 +260,20 @@ def _compiled(task: Task, reference: ReferenceText | None) -> str:
     title = f'"""{task.name} under torch.compile.\n\nSkills: library-compile.\n"""'
     parts = [title, _imports(reference, None), *reference.definitions, reference.entry, model]
     return "\n\n\n".join(parts) + "\n"
+
+
+def _is_unchanged(program: Program, workload: Workload) -> bool:
+    """Whether the reference's own text does what the program does."""
+    return not program.kernels and program.graph == (workload.graph or program.graph)
+
+
+def _graphed(task: Task, workload: Workload) -> str:
+    source, reference = task.reference.source or workload.class_source, task.reference
+    if not source or not reference.entry or reference.loader == "pickle":
+        raise ProgramError("a CUDA graph of the reference as it is needs its text")
+    title = f"# {task.name} with its launches replayed as one CUDA graph.\n# Skills: cuda-graphs.\n"
+    summary = f"{reference.entry}, replayed as one CUDA graph (cuda-graphs)."
+    return title + graphed.around(source, reference.entry, reference.kind, summary)
 
 
 class CpuPrinter:

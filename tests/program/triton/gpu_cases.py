@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -56,6 +57,27 @@ def worked(kind: str, jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any
     assert done.returncode == 0, done.stderr[-3000:]
     results: dict[str, Any] = torch.load(folder / "results", weights_only=False)
     return results
+
+
+def unused(source: str) -> list[str]:
+    """Names that a function of a source assigns and never reads, and loops of one pass."""
+    found = []
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+        read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        found += [f"{function.name}: {node.id}" for node in names if node.id not in read | {"_"}]
+        found += [
+            f"{function.name}: {argument.arg}" for argument in function.args.args if argument.arg not in read
+        ]
+        loops = [node for node in ast.walk(function) if isinstance(node, ast.For)]
+        found += [
+            f"{function.name}: {ast.unparse(loop.iter)}"
+            for loop in loops
+            if "range(1)" in ast.unparse(loop.iter)
+        ]
+    return found
 
 
 def check(case: Case, result: Any, slack: float = 2.0) -> None:

@@ -27,6 +27,7 @@ def table() -> list[Case]:
         "row": (lambda x: x.softmax(-1), torch.empty(64, 4096, dtype=BF16)),
         "row_longest": (lambda x: F.log_softmax(x, -1), torch.empty(300, 32768)),
         "row_loop": (lambda x: x.softmax(-1), torch.empty(300, 70000)),
+        "row_ahead": (lambda x: x.softmax(-1), torch.empty(300, 70000)),
         "row_beside": (nn.LayerNorm(64), torch.empty(20000, 64)),
         "row_shared": (nn.LayerNorm(100_000), torch.empty(4, 100_000)),
         "channels": (nn.BatchNorm2d(32), torch.empty(16, 32, 28, 28)),
@@ -60,7 +61,8 @@ def table() -> list[Case]:
 
 
 CASES = table()
-
+AHEAD = {"row_ahead": {"block": 4096, "num_stages": 3}, "scan_strided": {"num_stages": 2}}
+"""Schedules whose loops load ahead."""
 
 NEWEST = ("map_half", "row_loop", "row_shared", "strided_shared", "scan_loop", "pool_plane")
 """Kernels compiled for the other capabilities too: one of each kind."""
@@ -68,9 +70,16 @@ NEWEST = ("map_half", "row_loop", "row_shared", "strided_shared", "scan_loop", "
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
-    fused(CASES)
+    fused(CASES, AHEAD)
     jobs = [{**job(case), "capabilities": (80, 90, 100) if case.name in NEWEST else (90,)} for case in CASES]
     return worked("compile", jobs, tmp_path_factory.mktemp("compiled"))
+
+
+def test_loops_load_ahead_where_their_schedule_says_so(used: dict[str, dict[str, int]]) -> None:
+    ahead = {
+        name.removeprefix("90 _") for name, usage in used.items() if usage["AHEAD"] and name.startswith("90 ")
+    }
+    assert ahead == {"row_ahead_0", "scan_strided"}
 
 
 @pytest.mark.parametrize("capability", [80, 90, 100])

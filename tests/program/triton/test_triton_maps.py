@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from gpu_cases import check, fused, job, worked
+from gpu_cases import check, fused, job, unused, worked
 from small_programs import Case, Computes
 
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 1e-8, -1e-8, 88.5, -88.5, 1e4, -1e4,
@@ -88,6 +88,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", [case for case, _ in CASES], ids=lambda case: case.name)
 def test_maps_are_as_accurate_as_eager(results: dict[str, Any], case: Case) -> None:
+    assert unused(job(case)["source"]) == []
     check(case, results[case.name], slack=4.0)
     assert case.program.kernels
     assert not case.left

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from gpu_cases import check, fused, job, worked
+from gpu_cases import check, fused, job, unused, worked
 from small_programs import Case, Computes
 from torch import nn
+
+from kernelskill.program.triton import kernel_function
 
 FOLDS = {
     "sum": torch.sum, "amax": torch.amax, "amin": torch.amin, "var": torch.var, "logsumexp": torch.logsumexp,
@@ -20,6 +22,7 @@ MIRRORED = {"amin", "argmin", "all"}
 LOOP: dict[str, Any] = {"block": 16}
 SPLIT: dict[str, Any] = {"block": 16, "split": 3}
 BESIDE: dict[str, Any] = {"rows": 4}
+AHEAD: dict[str, Any] = {"block": 16, "num_stages": 3}
 
 
 def table() -> list[tuple[Case, dict[str, Any]]]:
@@ -74,6 +77,10 @@ def table() -> list[tuple[Case, dict[str, Any]]]:
             **gpu,
         )
         add(f"rows_then_all_{label}", lambda x: (x.logsumexp(-1) * 2).sum(), torch.rand(12, 41), **gpu)
+    add("softmax_ahead", lambda x: x.softmax(-1), torch.randn(5, 101) * 4, **AHEAD)
+    add("layer_norm_ahead", nn.LayerNorm(101), torch.randn(5, 101) + 3, **AHEAD)
+    add("mean_square_ahead", lambda x, y: F.mse_loss(x, y), torch.randn(9, 37), torch.randn(9, 37), **AHEAD)
+    add("max_beside_softmax", lambda x: (x.softmax(-1), x.amax(-1)), torch.randn(5, 101) * 4, **LOOP)
     add("softmax_tall", lambda x: x.softmax(1), torch.randn(3, 20, 9))
     add(
         "softmax_masked",
@@ -119,6 +126,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", [case for case, _ in CASES], ids=lambda case: case.name)
 def test_rows_are_as_accurate_as_eager(results: dict[str, Any], case: Case) -> None:
+    assert unused(job(case)["source"]) == []
     check(case, results[case.name])
     assert case.program.kernels
     assert all(op == "aten.add.Tensor" for op in case.left)  # the count of batches seen
+
+
+@pytest.mark.parametrize("split", [1, 3])
+def test_a_maximum_and_the_exponentials_below_it_take_one_walk(split: int) -> None:
+    case = Case("once", Computes(lambda x: x.softmax(-1)), [torch.randn(5, 101)])
+    fused([case], {"once": {"block": 16, "split": split}})
+    (kernel,) = case.program.kernels
+    launches = kernel_function(kernel).launches
+    assert len(launches) == (2 if split > 1 else 1)
+    text = "\n".join(launch.function() for launch in launches)
+    assert text.count("tl.load(inputs_0_ptr") == 2 or text.count("for start in") == 2

@@ -110,7 +110,7 @@ def usage(cubin: bytes, folder: Path) -> dict[str, int]:
 
 
 def compile_all(jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """(capability, kernel) -> usage, of every launch that the wrappers make."""
+    """(capability, kernel) -> usage, and copies to shared memory ahead of their use, of every launch."""
     import triton
     from triton.runtime.jit import JITFunction
 
@@ -121,7 +121,8 @@ def compile_all(jobs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
 
         def record(self: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
             kernel = launch(self, *args, warmup=True, **kwargs)
-            found[f"{capability} {self.__name__}"] = usage(kernel.asm["cubin"], folder)  # noqa: B023
+            used = {**usage(kernel.asm["cubin"], folder), "AHEAD": kernel.asm["ptx"].count("cp.async.c")}
+            found[f"{capability} {self.__name__}"] = used  # noqa: B023
             return kernel
 
         JITFunction.run = record

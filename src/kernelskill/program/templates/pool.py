@@ -15,17 +15,12 @@ Parameters of the template:
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
-from kernelskill.errors import ProgramError
-from kernelskill.program.lines import Lines
-from kernelskill.program.program import Kernel, Template
+from kernelskill.program.program import Kernel
 from kernelskill.program.region import Region
-from kernelskill.program.scalar import literal
-from kernelskill.program.schedule import Schedule
-from kernelskill.program.template import CppFunction, functions_of
-from kernelskill.program.templates.pointwise import Pointwise
+from kernelskill.program.template import CppFunction
+from kernelskill.program.templates.around import Around
+from kernelskill.program.templates.averages import Averages
+from kernelskill.program.templates.window import Window, first_of, windows
 
 LONGEST_LINE = 4096
 """Elements of the line: 16 KiB, half of a small first-level cache."""
@@ -41,166 +36,132 @@ def function(kernel: Kernel) -> CppFunction:
     Raises:
         ProgramError: its parameters are not those of a pooling.
     """
-    template = kernel.body
-    assert isinstance(template, Template)
-    if template.prologue is None or template.epilogue is None:
-        raise ProgramError(f"kernel {kernel.name}: pooling reads by its prologue and stores by its epilogue")
-    return _Printer(template, template.prologue, template.epilogue, kernel.schedule).function()
+    return _Printer(kernel).function()
 
 
-@dataclass(frozen=True)
-class Window:
-    """One dimension of the window."""
-
-    size: int
-    stride: int
-    padding: int
-    dilation: int
-    length: int
-    """Elements of the input."""
-    results: int
-
-    @property
-    def span(self) -> int:
-        """Elements from the first to the last one of the window."""
-        return (self.size - 1) * self.dilation + 1
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether no window reaches into the padding."""
-        return self.padding == 0 and (self.results - 1) * self.stride + self.span <= self.length
-
-    def counts(self, with_padding: bool) -> list[int]:
-        """Elements of each window that an average counts."""
-        found = []
-        for place in range(self.results):
-            begin = place * self.stride - self.padding
-            end = min(begin + self.size, self.length + self.padding)
-            found.append(end - begin if with_padding else min(end, self.length) - max(begin, 0))
-        return found
-
-
-def windows(template: Template, before: Region, after: Region) -> tuple[Window, Window, Window]:
-    """Depth, height and width of a pooling."""
-    lengths = [axis.size for axis in before.axes if axis.role == "reduce"]
-    results = [axis.size for axis in after.axes if axis.role == "reduce"]
-    if len(lengths) != 3 or len(results) != 3:
-        raise ProgramError("pooling walks depth, height and width")
-    kernel, stride, padding, dilation = (
-        template.parameters[name] for name in ("kernel", "stride", "padding", "dilation")
-    )
-    depth, height, width = (
-        Window(int(kernel[d]), int(stride[d]), int(padding[d]), int(dilation[d]), lengths[d], results[d])
-        for d in range(3)
-    )
-    return depth, height, width
-
-
-class _Printer:
-    def __init__(self, template: Template, before: Region, after: Region, schedule: Schedule) -> None:
-        self.parameters = template.parameters
-        self.is_max = template.parameters["fold"] == "max"
-        self.depth, self.height, self.width = windows(template, before, after)
-        self.out = Lines()
-        self.schedule = schedule
-        self.lanes = min(schedule.lanes, max(4, 1 << (self.width.results - 1).bit_length()))
-        self.reads = Pointwise(before, schedule, self.out, self.lanes)
-        self.writes = Pointwise(after, schedule, self.out, self.lanes, str(template.parameters["value"]))
-        self.planes = math.prod(before.axes[i].size for i in self.reads.before)
-        self.start = "F{} - __builtin_inff()" if self.is_max else "F{}"
-        self.counts = self._counts()
+class _Printer(Around):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, _lanes)
+        self.is_max = self.parameters["fold"] == "max"
+        self.depth, self.height, self.width = windows(self.parameters, self.reads.region, self.writes.region)
+        self.front, self.top = _named(self.depth, "d", "front"), _named(self.height, "h", "top")
+        """What the first elements of a window are called, in depth and height; "" where they are the first of all."""
+        self.neutral = "-__builtin_inff()" if self.is_max else "0.0f"
+        windowed = (self.depth, self.height, self.width)
+        self.averages = None if self.is_max else Averages(self.parameters, windowed, self.out)
         # Results are made in tiles whose line fits the cache; the last tile is moved back to be a whole one.
-        most = max(
-            self.lanes, (LONGEST_LINE - self.width.span) // self.width.stride // self.lanes * self.lanes
-        )
+        lanes = self.lanes
+        most = max(lanes, (LONGEST_LINE - self.width.span) // self.width.stride // lanes * lanes)
         self.tile = min(self.width.results, most)
         self.tiles = -(-self.width.results // self.tile)
         self.line = (self.tile - 1) * self.width.stride + self.width.span
 
     def function(self) -> CppFunction:
-        self.out.add(f"typedef float F __attribute__((vector_size({4 * self.lanes})));")
+        out, rows = self.out, self.height.results
+        out.add(f"using F = floats{self.lanes};")
         if self.width.stride == 2:
-            self.out.add(f"typedef int I __attribute__((vector_size({4 * self.lanes})));")
-        self._widths()
-        parts = min(self.height.results, -(-TASKS // (self.planes * self.depth.results)))
-        tasks = self.planes * self.depth.results * parts
+            out.add(f"typedef int I __attribute__((vector_size({4 * self.lanes})));", *self._even())
+        if self.averages:
+            self.averages.once()
+        parts = min(rows, -(-TASKS // (self.rows * self.depth.results)))
+        tasks = self.rows * self.depth.results * parts
+        self.held = -(-rows // parts)
+        """Rows of a plane that a task makes."""
         self.reads.parallel(tasks, self._elements())
-        self.out.open(f"for (long task = 0; task < {tasks}; ++task)")
+        if tasks > 1:
+            index = "plane" if tasks == self.rows else "task"
+            out.open(f"for (long {index} = 0; {index} < {tasks}; ++{index})")
         self._plane(parts)
         self._line()
-        if self.counts is None:
-            self.out.add(f"float scale[{self.width.results}];", "long scaled = 0;")
+        if self.averages:
+            self.averages.per_plane(self.held)
         self._lambdas()
-        rows = self.height.results
-        if parts > 1:
-            self.out.add(f"const long part = task % {parts};")
-            self.out.open(f"for (long h = {rows} * part / {parts}; h < {rows} * (part + 1) / {parts}; ++h)")
-        else:
-            self.out.open(f"for (long h = 0; h < {rows}; ++h)")
+        if rows > 1:
+            self._open_rows(parts, "task" if tasks == parts else f"task % {parts}")
         self._rows()
         self._tiles()
-        self.out.close()
-        self.out.close()
-        regions = (self.reads.region, self.writes.region)
-        operands = [operand for region in regions for operand in (*region.inputs, *region.outputs)]
-        stored = self.writes.region.outputs[0]
-        return CppFunction(
-            body=self.out.text(),
-            functions=functions_of(regions[0])
-            | functions_of(regions[1])
-            | ({"max"} if self.is_max else set()),
-            dtypes=frozenset(operand.dtype for operand in operands) | {"float32"},
-            inputs=(*self.reads.operands(), *self.writes.operands()),
-            outputs=((stored.name, stored.dtype),),
-        )
+        if rows > parts:
+            out.close()
+        if tasks > 1:
+            out.close()
+        return self.printed()
+
+    def _open_rows(self, parts: int, part: str) -> None:
+        """Open the loop over the rows of a part of a plane, if it has more than one."""
+        rows = self.height.results
+        if parts == rows:
+            self.out.add(f"const long h = {part};")
+            return
+        begin, end = "0", str(rows)
+        if parts > 1:
+            self.out.add(f"const long part = {part};")
+            begin, end = f"{rows} * part / {parts}", f"{rows} * (part + 1) / {parts}"
+        self.out.open(f"for (long h = {begin}; h < {end}; ++h)")
+
+    def _even(self) -> list[str]:
+        """A lambda that gives every second one of twice a register's elements."""
+        places = ", ".join(str(2 * i) for i in range(self.lanes))
+        return [
+            "auto even = [](const float* p) {",
+            f"  return __builtin_shuffle(load<F>(p), load<F>(p + {self.lanes}), I{{{places}}});",
+            "};",
+        ]
 
     def _elements(self) -> int:
         area = self.depth.length * self.height.length * self.width.length
-        return self.planes * max(area, self.depth.results * self.height.results * self.width.results)
+        return self.rows * max(area, self.depth.results * self.height.results * self.width.results)
 
     # -- once per plane ----------------------------------------------------------------------------
 
     def _plane(self, parts: int) -> None:
         depth, inner = self.depth, self.depth.results * parts
-        plane = "task" if inner == 1 else f"task / {inner}"
+        if self.rows > 1 and inner > 1:
+            self.out.add(f"const long plane = task / {inner};")
         if depth.results > 1:
             index = "task" if parts == 1 else f"task / {parts}"
-            self.out.add(f"const long plane = {plane}, d = {index} % {depth.results};")
-        else:
-            self.out.add(f"const long plane = {plane}, d = 0;")
+            self.out.add(f"const long d = {index if self.rows == 1 else f'{index} % {depth.results}'};")
         for side in (self.reads, self.writes):
             side.move(side.before, "plane", "_plane")
-        self.out.add(f"const long front = {_first(depth, 'd')};")
+        if not depth.is_single and not depth.is_in_step:
+            self.out.add(f"const long front = {first_of(depth, 'd')};")
         if not depth.is_inside:
-            self._taps(depth, "front", "d0", "d1")
+            self._taps(depth, self.front, "d0", "d1")
 
     def _line(self) -> None:
         width, lanes = self.width, self.lanes
         room = self.line + 3 * lanes
         ahead = -width.padding % lanes
-        self.out.add(
-            f"alignas({4 * lanes}) float space[{room + lanes}];", f"float* const line = space + {ahead};"
-        )
+        if ahead:
+            self.out.add(
+                f"alignas({4 * lanes}) float space[{room + lanes}];", f"float* const line = space + {ahead};"
+            )
+        else:
+            self.out.add(f"alignas({4 * lanes}) float line[{room}];")
         if width.stride > 2:
             self.out.add(f"float folded[{room}];")
-        value = "-__builtin_inff()" if self.is_max else "0.0f"
         if self.tiles == 1 and not width.is_inside:
-            self.out.add(f"for (float& x : space) x = {value};")
+            self.out.add(f"for (float& x : {'space' if ahead else 'line'}) x = {self.neutral};")
 
     def _lambdas(self) -> None:
         read, write = self.reads.walked, self.writes.walked
-        self.reads.reader("in", [(read[0], "depth"), (read[1], "height")], read[2])
+        known = [self._reach()] if self.tiles == 1 else [self.lanes, self.lanes + 1]
+        self.reads.fill(
+            *(length if length < self.lanes or self.tiles > 1 else self.lanes for length in known)
+        )
+        self.writes.fill(min(self.tile, self.lanes))
+        self.reads.declare("read", [(read[0], "depth"), (read[1], "height")], read[2])
         self.writes.move([write[0]], "d", "_d")
-        self.writes.writer("out", [(write[1], "h")], write[2])
+        self.writes.declare("write", [(write[1], "h")], write[2])
 
     # -- once per row ------------------------------------------------------------------------------
 
     def _rows(self) -> None:
-        self.out.add(f"const long top = {_first(self.height, 'h')};")
+        if not self.height.is_single and not self.height.is_in_step:
+            self.out.add(f"const long top = {first_of(self.height, 'h')};")
         if not self.height.is_inside:
-            self._taps(self.height, "top", "h0", "h1")
-        if not self.is_max and self.counts is None:
-            self._row_scale()
+            self._taps(self.height, self.top, "h0", "h1")
+        if self.averages:
+            self.averages.per_row(self.held)
 
     def _taps(self, window: Window, first: str, low: str, high: str) -> None:
         """The places of the window that lie inside the input."""
@@ -213,21 +174,17 @@ class _Printer:
 
     def _tiles(self) -> None:
         out, width = self.out, self.width
-        if self.tiles == 1:
-            bounds = f", begin = 0, end = {self._reach()}" if self._reach() >= self.lanes else ", begin = 0"
-            out.add(f"constexpr long left = 0, first = {-width.padding}{bounds};")
-        else:
+        if self.tiles > 1:
             out.open(f"for (long tile = 0; tile < {self.tiles}; ++tile)")
             out.add(
                 f"const long left = std::min(tile * {self.tile}L, {width.results - self.tile}L);",
-                f"const long first = {_first(width, 'left')};",
+                f"const long first = {first_of(width, 'left')};",
                 f"const long begin = std::max(first, 0L), end = std::min(first + {self.line}L, {width.length}L);",
             )
             if not width.is_inside:
-                value = "-__builtin_inff()" if self.is_max else "0.0f"
                 out.add(
-                    f"std::fill(line, line + (begin - first), {value});",
-                    f"std::fill(line + (end - first), line + {self.line}, {value});",
+                    f"std::fill(line, line + (begin - first), {self.neutral});",
+                    f"std::fill(line + (end - first), line + {self.line}, {self.neutral});",
                 )
         self._vertical()
         self._horizontal()
@@ -238,56 +195,83 @@ class _Printer:
         """Elements of an input row that some window reads."""
         return min(self.width.length, self.line - self.width.padding)
 
+    # -- across the rows of a window ---------------------------------------------------------------
+
     def _vertical(self) -> None:
         """Fold the rows of the window into the line."""
-        out = self.out
-        out.open("auto column = [&](long j, auto... n)")
-        deep, high = self.depth, self.height
+        out, deep, high = self.out, self.depth, self.height
+        known = self._reach() if self.tiles == 1 else None
         whole = " && ".join(
             f"{hi} - {lo} == {window.size}"
             for window, lo, hi in ((deep, "d0", "d1"), (high, "h0", "h1"))
             if not window.is_inside
         )
         unrolled = deep.size * high.size <= UNROLLED
+        if unrolled and not whole and known is not None and known % self.lanes == 0:
+            self._unroll()
+            out.open(f"for (long j = 0; j < {known}; j += {self.lanes})")
+            self._fold_rows()
+            out.close()
+            return
+        out.open(f"auto column = [&](long j{self.reads.takes_n})")
         if unrolled and whole:
             out.open(f"if ({whole})")
         if unrolled:
-            self._fold_rows(
-                [(a * deep.dilation, b * high.dilation) for a in range(deep.size) for b in range(high.size)]
-            )
+            self._fold_rows()
         if unrolled and whole:
             out.add("return;")
             out.close()
         if whole or not unrolled:
-            d0, d1 = ("0", str(deep.size)) if deep.is_inside else ("d0", "d1")
-            h0, h1 = ("0", str(high.size)) if high.is_inside else ("h0", "h1")
-            row = f"in(front + a * {deep.dilation}, top + b * {high.dilation}, j, n...)"
-            out.add(
-                f"F x = {self.start};",
-                f"for (long a = {d0}; a < {d1}; ++a)",
-                f"  for (long b = {h0}; b < {h1}; ++b) x = {self._fold('x', row)};",
-                "store(line + (j - first), x, n...);",
-            )
+            self._loop_rows()
         out.close(";")
-        known = self._reach() if self.tiles == 1 else None
-        self._cover("column", "begin", "end", known, min(self.lanes, self.width.length))
+        begin, end = ("0", str(known)) if known is not None else ("begin", "end")
+        self._cover("column", begin, end, known)
 
-    def _fold_rows(self, rows: list[tuple[int, int]]) -> None:
-        for place, (a, b) in enumerate(rows):
-            row = f"in(front + {a}, top + {b}, j, n...)"
-            self.out.add(f"F x = {row};" if place == 0 else f"x = {self._fold('x', row)};")
-        self.out.add("store(line + (j - first), x, n...);")
+    def _fold_rows(self) -> None:
+        """Fold all rows of the window, written out."""
+        deep, high = self.depth, self.height
+        taps = [(a * deep.dilation, b * high.dilation) for a in range(deep.size) for b in range(high.size)]
+        reads = [self._read(_behind(self.front, a), _behind(self.top, b)) for a, b in taps]
+        self._onto_line(self._folded(reads))
 
-    def _cover(self, call: str, begin: str, end: str, known: int | None, least: int) -> None:
+    def _loop_rows(self) -> None:
+        """Fold those rows of the window that lie inside the input."""
+        places = []
+        self.out.add(f"F x = F{{}} {self.neutral[0]} {self.neutral[1:]};" if self.is_max else "F x{};")
+        loops = 0
+        for window, first, index, low, high in (
+            (self.depth, self.front, "a", "d0", "d1"),
+            (self.height, self.top, "b", "h0", "h1"),
+        ):
+            low, high = ("0", str(window.size)) if window.is_inside else (low, high)
+            if window.size == 1 and window.is_inside:
+                places.append(first or "0")
+                continue
+            step = index if window.dilation == 1 else f"{index} * {window.dilation}"
+            places.append(f"{first} + {step}" if first else step)
+            self.out.add(f"{'  ' * loops}for (long {index} = {low}; {index} < {high}; ++{index})")
+            loops += 1
+        self.out.add(f"{'  ' * loops}{self._fold('x', self._read(*places))}")
+        self._onto_line("x")
+
+    def _read(self, depth: str, height: str) -> str:
+        return self.reads.call(
+            [depth, height], "j", *([self.reads.n.removeprefix(", ")] if self.reads.n else [])
+        )
+
+    def _onto_line(self, value: str) -> None:
+        padding = self.width.padding
+        place = "line + (j - first)" if self.tiles > 1 else f"line + j + {padding}" if padding else "line + j"
+        self.out.add(f"store({place}, {value}{self.reads.n});")
+
+    def _cover(self, call: str, begin: str, end: str, known: int | None) -> None:
         """Calls over a stretch; the last register lies over the one before it where the stretch is long enough."""
         lanes = self.lanes
         if known is not None and known < lanes:
             self.out.add(f"{call}({begin}, {known});")
             return
-        if self.schedule.unroll > 1:
-            self.out.add(f"#pragma GCC unroll {self.schedule.unroll}")
-        loop = f"for (long j = {begin}; j + {lanes} <= {end}; j += {lanes}) {call}(j);"
-        self.out.add(loop)
+        self._unroll()
+        self.out.add(f"for (long j = {begin}; j + {lanes} <= {end}; j += {lanes}) {call}(j);")
         if known is None:
             self.out.add(
                 f"if (end - begin < {lanes}) {call}({begin}, {end} - {begin});",
@@ -296,88 +280,75 @@ class _Printer:
         elif known % lanes:
             self.out.add(f"{call}({known - lanes});")
 
+    def _unroll(self) -> None:
+        if self.schedule.unroll > 1:
+            self.out.add(f"#pragma GCC unroll {self.schedule.unroll}")
+
+    # -- along the line ----------------------------------------------------------------------------
+
     def _horizontal(self) -> None:
         """Fold the windows along the line, and hand the results on."""
         out, width, lanes = self.out, self.width, self.lanes
         if width.stride > 2:
             last = self.line - width.span + 1
             out.open(f"for (long j = 0; j < {last}; j += {lanes})")
-            out.add(*self._window("load<F>(line + j{})"), "store(folded + j, x);")
+            out.add(f"store(folded + j, {self._window('load<F>(line + j{})')});")
             out.close()
-        out.open("auto window = [&](long j, auto... n)")
-        if width.stride == 1:
-            out.add(*self._window("load<F>(line + j{})"))
-        elif width.stride == 2:
-            even = ", ".join(str(2 * i) for i in range(lanes))
-            pair = f"__builtin_shuffle(load<F>(line + 2 * j{{}}), load<F>(line + 2 * j{{}} + {lanes}), I{{{even}}})"
-            out.add(*self._window(pair))
-        else:
-            out.add("F x;", f"for (int i = 0; i < {lanes}; ++i) x[i] = folded[(j + i) * {width.stride}];")
-        result = "x" if self.is_max else f"x * {self._scale()}"
-        out.add(f"out(h, left + j, {result}, n...);")
-        out.close(";")
-        self._cover("window", "0", str(self.tile), self.tile, lanes)
-
-    def _window(self, read: str) -> list[str]:
-        lines = []
-        for tap in range(self.width.size):
-            place = f" + {tap * self.width.dilation}" if tap else ""
-            value = read.replace("{}", place)
-            lines.append(f"F x = {value};" if tap == 0 else f"x = {self._fold('x', value)};")
-        return lines
-
-    def _fold(self, left: str, right: str) -> str:
-        return f"max_({left}, {right})" if self.is_max else f"{left} + {right}"
-
-    # -- averages ----------------------------------------------------------------------------------
-
-    def _counts(self) -> float | None:
-        """What every sum is multiplied by, where it is the same everywhere."""
-        if self.is_max:
-            return 1.0
-        divisor = int(self.parameters["divisor"])
-        if divisor:
-            return 1.0 / divisor
-        padded = bool(self.parameters["count_padding"])
-        found = [set(window.counts(padded)) for window in (self.depth, self.height, self.width)]
-        return 1.0 / math.prod(counts.pop() for counts in found) if all(len(c) == 1 for c in found) else None
-
-    def _scale(self) -> str:
-        return "load<F>(scale + left + j, n...)" if self.counts is None else literal(self.counts)
-
-    def _widths(self) -> None:
-        """Counts per column, where they differ."""
-        if self.is_max or self.counts is not None:
+        if self.tile % lanes == 0:
+            self._unroll()
+            out.open(f"for (long j = 0; j < {self.tile}; j += {lanes})")
+            self._results()
+            out.close()
             return
-        counts = self.width.counts(bool(self.parameters["count_padding"]))
-        runs: list[tuple[int, int]] = []
-        for count in counts:
-            runs = (
-                [*runs[:-1], (count, runs[-1][1] + 1)]
-                if runs and runs[-1][0] == count
-                else [*runs, (count, 1)]
+        out.open(f"auto window = [&](long j{self.writes.takes_n})")
+        self._results()
+        out.close(";")
+        self._cover("window", "0", str(self.tile), self.tile)
+
+    def _results(self) -> None:
+        """Print one register of results."""
+        width, lanes = self.width, self.lanes
+        if width.stride == 1:
+            value = self._window("load<F>(line + j{})")
+        elif width.stride == 2:
+            value = self._window("even(line + 2 * j{})")
+        else:
+            value = "x"
+            self.out.add(
+                "F x;", f"for (int i = 0; i < {lanes}; ++i) x[i] = folded[(j + i) * {width.stride}];"
             )
-        self.out.add(f"int across[{len(counts)}], *filled = across;")
-        self.out.add(*(f"filled = std::fill_n(filled, {times}, {count});" for count, times in runs))
+        place = "left + j" if self.tiles > 1 else "j"
+        if self.averages and self.averages.factor != 1.0:
+            value = f"{value if value == 'x' else f'({value})'} * {self.averages.at(place, self.writes.n)}"
+        n = [self.writes.n.removeprefix(", ")] if self.writes.n else []
+        self.out.add(f"{self.writes.call(['h'], place, value, *n)};")
 
-    def _row_scale(self) -> None:
-        """Reciprocals of the counts of this row; they change only at the border."""
-        padded = bool(self.parameters["count_padding"])
-        terms = []
-        for window, first in ((self.depth, "front"), (self.height, "top")):
-            low, high = (
-                (f"-{window.padding}L", window.length + window.padding) if padded else ("0L", window.length)
-            )
-            terms.append(f"(std::min({first} + {window.size}, {high}L) - std::max({first}, {low}))")
-        self.out.add(
-            f"if (const long rows = {' * '.join(terms)}; rows != scaled) {{",
-            f"  for (int i = 0; i < {self.width.results}; ++i) scale[i] = 1.0f / (rows * across[i]);",
-            "  scaled = rows;",
-            "}",
-        )
+    def _window(self, read: str) -> str:
+        """The fold of one register of windows, or the register `x` that it is printed into."""
+        taps = [tap * self.width.dilation for tap in range(self.width.size)]
+        return self._folded([read.replace("{}", f" + {tap}" if tap else "") for tap in taps])
+
+    def _folded(self, values: list[str]) -> str:
+        """The fold of several registers: as they are where there is one, else by way of the register `x`."""
+        if len(values) == 1:
+            return values[0]
+        self.out.add(f"F x = {values[0]};", *(self._fold("x", value) for value in values[1:]))
+        return "x"
+
+    def _fold(self, total: str, value: str) -> str:
+        return f"{total} = max_({total}, {value});" if self.is_max else f"{total} += {value};"
 
 
-def _first(window: Window, index: str) -> str:
-    """The first element of a window, perhaps in the padding."""
-    text = index if window.stride == 1 else f"{index} * {window.stride}"
-    return f"{text} - {window.padding}" if window.padding else text
+def _named(window: Window, index: str, first: str) -> str:
+    """What the first element of a window is called."""
+    return "" if window.is_single else index if window.is_in_step else first
+
+
+def _behind(first: str, by: int) -> str:
+    """A place some elements behind another one, which is the first of all if it has no name."""
+    return str(by) if not first else f"{first} + {by}" if by else first
+
+
+def _lanes(most: int, after: Region) -> int:
+    """Floats in a register: no more than there are results in a row."""
+    return min(most, max(4, 1 << (after.axes[-1].size - 1).bit_length()))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.fusion import is_convex, replaced
-from kernelskill.program.identifiers import identifier
-from kernelskill.program.program import Kernel, Program, Template
+from kernelskill.program.program import Program
 from kernelskill.program.region import Region
 from kernelskill.program.rewrite.editor import Editor, argument
 from kernelskill.program.scalar import TRANSCENDENTAL
-from kernelskill.program.templates.pointwise import LOCALS, consumers, layouts, pointwise_region, producers
-from kernelskill.records import Arg, Node, Ref, TensorSpec
+from kernelskill.program.templates.core import Core, neighbours, placed, widest
+from kernelskill.program.templates.pointwise import consumers, layouts, producers
+from kernelskill.records import Arg, Graph, Node, Ref
 
 SKILL = "direct-pooling"
 _MAXIMA = {
@@ -101,63 +100,43 @@ def fuse_pool(program: Program, site: PoolSite, name: str = "") -> Program:
     Raises:
         ProgramError: it does not make one kernel.
     """
-    before, after = producers(program.graph, site.source), consumers(program.graph, Ref(node=site.core))
-    error = ProgramError(f"{site.core} does not make a kernel")
-    for first in range(len(before), -1, -1):
-        for last in range(len(after), -1, -1):
-            try:
-                return _fused(program, site, before[:first], after[:last], name)
-            except ProgramError as found:
-                error = found
-    raise error
+    graph = program.graph
+    before, after = producers(graph, site.source), consumers(graph, Ref(node=site.core))
+    choices = [
+        (before[:first], after[:last])
+        for first in range(len(before), -1, -1)
+        for last in range(len(after), -1, -1)
+    ]
+    return widest(site.core, choices, lambda front, back: _fused(program, site, front, back, name))
 
 
 def _fused(program: Program, site: PoolSite, before: list[str], after: list[str], name: str) -> Program:
-    graph, names = program.graph, {site.core, *before, *after}
-    if not is_convex(graph, names):
-        raise ProgramError("a value leaves the pooling and comes back into it")
-    specs = layouts(graph)
-    core = Ref(node=site.core)
-    result = Ref(node=after[-1]) if after else core
-    read, given = specs[site.source.node, site.source.output], specs[core.node, 0]
-    taken = set(LOCALS)
-    missing = 3 - site.rank
-    prologue, reads = pointwise_region(
-        graph, set(before), site.source, _last(read, site.rank), TensorSpec.contiguous(read.shape), taken
-    )
-    if before and _repeats(site) and _is_costly(prologue):
+    graph = program.graph
+    core = _core(graph, site)
+    beside = neighbours(graph, core, before, after)
+    if before and _repeats(site) and _is_costly(beside.prologue):
         raise ProgramError("overlapping windows would compute costly functions several times")
-    if any(operand.strides[-1] not in (0, 1) for operand in prologue.inputs):
+    if any(operand.strides[-1] not in (0, 1) for operand in beside.prologue.inputs):
         raise ProgramError("rows of what is pooled are not contiguous")
-    epilogue, extra = pointwise_region(
-        graph, set(after), result, _last(given, site.rank), specs[result.node, 0], taken
+    missing = 3 - site.rank
+    beside = replace(
+        beside, prologue=_padded(beside.prologue, missing), epilogue=_padded(beside.epilogue, missing)
     )
-    prologue, epilogue = _padded(prologue, missing), _padded(epilogue, missing)
-    value = epilogue.inputs[extra.index(core)].name
-    free = {name for name, _ in specs} - names
-    name = name or identifier(f"{site.fold}_pool", {kernel.name for kernel in program.kernels} | free)
-    kernel = Kernel(
-        name=name,
-        body=Template(
-            name="pool",
-            parameters={
-                "fold": site.fold, "kernel": list(site.kernel), "stride": _filled(site.stride),
-                "padding": list(site.padding), "dilation": list(site.dilation), "divisor": site.divisor,
-                "count_padding": site.count_padding, "value": value,
-            },
-            prologue=prologue,
-            epilogue=epilogue,
-        ),
-        outputs=(specs[result.node, 0],),
-        skills=(SKILL,),
+    return placed(program, graph, core, beside, name)
+
+
+def _core(graph: Graph, site: PoolSite) -> Core:
+    shape = layouts(graph)[site.source.node, site.source.output].shape
+    return Core(
+        template="pool", nodes=(site.core,), source=site.source, shape=shape, result=Ref(node=site.core),
+        walked=frozenset(range(len(shape) - site.rank, len(shape))), value="pooled", title=f"{site.fold}_pool",
+        computes=_said(site), skill=SKILL,
+        parameters={
+            "fold": site.fold, "kernel": list(site.kernel), "stride": _filled(site.stride),
+            "padding": list(site.padding), "dilation": list(site.dilation), "divisor": site.divisor,
+            "count_padding": site.count_padding,
+        },
     )  # fmt: skip
-    everything = [*reads, *(ref for ref in extra if ref != core)]
-    changed = replaced(graph, names, name, everything, [result])
-    return program.model_copy(update={"graph": changed, "kernels": (*program.kernels, kernel)})
-
-
-def _last(spec: TensorSpec, rank: int) -> set[int]:
-    return set(range(len(spec.shape) - rank, len(spec.shape)))
 
 
 def _filled(numbers: tuple[int, ...]) -> list[int]:
@@ -195,3 +174,16 @@ def _is_costly(region: Region) -> bool:
     return any(
         op.fn in TRANSCENDENTAL or op.fn in {"div", "sqrt"} for stage in region.stages for op in stage.ops
     )
+
+
+def _said(site: PoolSite) -> str:
+    """What the pooling computes, in words."""
+    first = 3 - site.rank
+    window = " x ".join(map(str, site.kernel[first:]))
+    words = f"{'maximum' if site.fold == 'max' else 'average'} over windows of {window}"
+    for name, usual in (("stride", 1), ("padding", 0), ("dilation", 1)):
+        numbers = getattr(site, name)[first:]
+        if set(numbers) != {usual}:
+            each = str(numbers[0]) if len(set(numbers)) == 1 else " x ".join(map(str, numbers))
+            words += f", {name} {each}"
+    return words

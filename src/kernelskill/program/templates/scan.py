@@ -18,12 +18,9 @@ from __future__ import annotations
 import math
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.nests import Lines
-from kernelskill.program.program import Kernel, Template
-from kernelskill.program.region import Region
-from kernelskill.program.schedule import Schedule
-from kernelskill.program.template import CppFunction, functions_of
-from kernelskill.program.templates.pointwise import Pointwise
+from kernelskill.program.program import Kernel
+from kernelskill.program.template import CppFunction
+from kernelskill.program.templates.around import Around
 
 FEW_ROWS = 4
 """Rows below which a long row is shared among threads; the shared part is read twice, the second time from cache."""
@@ -32,6 +29,8 @@ PART = 131072
 TASKS = 16
 """Blocks that a strided scan is cut into at least, so that there is one for each thread."""
 NARROWEST = 64
+MOST_PARTS = 64
+"""Threads that share a row at most."""
 
 
 def function(kernel: Kernel) -> CppFunction:
@@ -40,76 +39,69 @@ def function(kernel: Kernel) -> CppFunction:
     Raises:
         ProgramError: its parameters are not those of a scan.
     """
-    template = kernel.body
-    assert isinstance(template, Template)
-    if template.prologue is None or template.epilogue is None:
-        raise ProgramError(f"kernel {kernel.name}: a scan reads by its prologue and stores by its epilogue")
-    return _Printer(template, template.prologue, template.epilogue, kernel.schedule).function()
+    return _Printer(kernel).function()
 
 
-class _Printer:
-    def __init__(self, template: Template, before: Region, after: Region, schedule: Schedule) -> None:
-        self.parameters = template.parameters
-        self.schedule = schedule
-        self.out = Lines()
-        self.lanes = max(2, schedule.lanes // 2)
-        self.reads = Pointwise(before, schedule, self.out, self.lanes)
-        self.writes = Pointwise(after, schedule, self.out, self.lanes, str(template.parameters["value"]))
-        self.length = int(template.parameters["length"])
-        self.reverse = bool(template.parameters["reverse"])
-        self.exclusive = bool(template.parameters["exclusive"])
-        self.is_sum = template.parameters["fold"] == "sum"
-        self.start = "0.0" if self.is_sum else "1.0"
+class _Printer(Around):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel, lambda lanes, _: max(2, lanes // 2))
+        self.length = int(self.parameters["length"])
+        self.reverse = bool(self.parameters["reverse"])
+        self.exclusive = bool(self.parameters["exclusive"])
+        self.is_sum = self.parameters["fold"] == "sum"
+        self.start = "" if self.is_sum else " + 1.0"
+        """What a register of neutral elements adds to zeros."""
         self.symbol = "+" if self.is_sum else "*"
-        self.rows = math.prod(before.axes[i].size for i in self.reads.before)
-        self.inner = math.prod(before.axes[i].size for i in self.reads.after)
-        self.shift = 1 if self.exclusive else 0
+        axes = self.reads.region.axes
+        self.inner = math.prod(axes[i].size for i in self.reads.after)
         if self.exclusive and self.reverse:
             raise ProgramError("a reversed exclusive scan is not printed")
 
     def function(self) -> CppFunction:
         bits = 32 * self.lanes
         self.out.add(
-            f"typedef float F __attribute__((vector_size({bits // 8})));",
-            f"typedef double D __attribute__((vector_size({bits // 4})));",
+            f"using F = floats{self.lanes};", f"typedef double D __attribute__((vector_size({bits // 4})));"
         )
         if self.inner > 1:
             self._strided()
         else:
             self._contiguous()
-        regions = (self.reads.region, self.writes.region)
-        operands = [operand for region in regions for operand in (*region.inputs, *region.outputs)]
-        out = self.writes.region.outputs[0]
-        return CppFunction(
-            body=self.out.text(),
-            functions=functions_of(regions[0]) | functions_of(regions[1]),
-            dtypes=frozenset(operand.dtype for operand in operands) | {"float32"},
-            inputs=(*self.reads.operands(), *self.writes.operands()),
-            outputs=((out.name, out.dtype),),
-        )
+        return self.printed()
+
+    def _carries(self, declared: str) -> str:
+        """A declaration of registers that start from the neutral element."""
+        return f"D {declared}{{}};" if self.is_sum else f"D {declared} = D{{}} + 1.0;"
 
     # -- contiguous axis ---------------------------------------------------------------------------
 
     def _contiguous(self) -> None:
         if any(len(side.walked) != 1 for side in (self.reads, self.writes)):
             raise ProgramError("a scan walks one axis")
-        shared = self._is_shared()
+        self.reads.fill(self.length)
+        # The neutral element before an exclusive scan is stored alone.
+        self.writes.fill(self.length, *([self.lanes + 1] if self.exclusive else []))
         self._running()
+        shared = self._is_shared()
         if not shared:
             self.reads.parallel(self.rows, self.rows * self.length)
-        self.out.open(f"for (long row = 0; row < {self.rows}; ++row)" if self.rows > 1 else "")
+        if self.rows > 1:
+            self.out.open(f"for (long row = 0; row < {self.rows}; ++row)")
         for side in (self.reads, self.writes):
             side.move(side.before, "row", "_row")
-        self.reads.reader("in", [], self.reads.walked[0])
-        self.writes.writer("out", [], self.writes.walked[0])
+        self.reads.declare("read", [], self.reads.walked[0])
+        self.writes.declare("write", [], self.writes.walked[0])
         if self.exclusive:
-            self.out.add(f"out(0, F{{}} + {self.start}f, 1);")
+            self.out.add(f"{self.writes.call([], '0', self._neutral(), '1')};")
         if shared:
             self._shared_row()
         else:
-            self.out.add(f"D carry = D{{}} + {self.start};")
+            self.out.add(self._carries("carry"))
             self._walk("0", str(self.length), self.length % self.lanes)
-        self.out.close()
+        if self.rows > 1:
+            self.out.close()
+
+    def _neutral(self) -> str:
+        return "F{}" if self.is_sum else "F{} + 1.0f"
 
     def _is_shared(self) -> bool:
         if not self.is_sum or self.schedule.split == 1 or self.length < 4 * PART:
@@ -119,7 +111,6 @@ class _Printer:
     def _running(self) -> None:
         """A lambda: a register scanned in place, with `carry` before it and moved behind it."""
         lanes, steps = self.lanes, []
-        neutral = "D{}" if self.is_sum else "D{} + 1.0"
         distance = 1
         while distance < lanes:
             order = [
@@ -134,60 +125,69 @@ class _Printer:
         last = ", ".join([str(0 if self.reverse else lanes - 1)] * lanes)
         self.out.add(f"typedef long long M __attribute__((vector_size({8 * lanes})));")
         self.out.open("auto running = [](F x, D& carry) -> F")
-        self.out.add(f"const D neutral = {neutral};", "D p = __builtin_convertvector(x, D);", *steps)
+        self.out.add(
+            f"const D neutral{'{}' if self.is_sum else ' = D{} + 1.0'};",
+            "D p = __builtin_convertvector(x, D);",
+            *steps,
+        )
         self.out.add(
             f"const D y = carry {self.symbol} p;", f"carry {self.symbol}= __builtin_shuffle(p, M{{{last}}});"
         )
         self.out.add("return __builtin_convertvector(y, F);")
         self.out.close(";")
 
+    def _scanned(self, source: str, target: str, rest: int = 0, keep: bool = False) -> str:
+        """The statement that scans one register of elements; `rest` are in it where it is not full."""
+        given = [str(rest)] if rest else []
+        read = self.reads.call([], source, *given)
+        if keep:
+            read = f"keep({read}, {'0.0f' if self.is_sum else '1.0f'}, {rest})"
+        return f"{self.writes.call([], target, f'running({read}, carry)', *given)};"
+
     def _walk(self, begin: str, end: str, rest: int) -> None:
         """Scan the elements from `begin` to `end`, counted in the order of the scan; `rest` don't fill a register."""
         lanes, out = self.lanes, self.out
-        whole = int(end) - rest if begin == "0" and end.isdigit() else None
-        unroll = self.schedule.unroll
-        if unroll > 1:
-            out.add(f"#pragma GCC unroll {unroll}")
-        if not self.reverse:
-            stop = str(whole) if whole is not None else f"{end} - {rest}"
-            target = "j + 1" if self.shift else "j"
-            if whole != 0:
-                out.add(
-                    f"for (long j = {begin}; j < {stop}; j += {lanes}) out({target}, running(in(j), carry));"
-                )
+        known = int(end) - rest if end.isdigit() else None
+        if self.schedule.unroll > 1 and known != 0:
+            out.add(f"#pragma GCC unroll {self.schedule.unroll}")
+        if self.reverse:
+            first = str(self.length - lanes) if begin == "0" else f"{self.length - lanes}L - {begin}"
+            stop = str(rest) if begin == "0" else f"{self.length}L - {end}"
+            if known != 0:
+                out.add(f"for (long j = {first}; j >= {stop}; j -= {lanes}) {self._scanned('j', 'j')}")
             if rest:
-                last = f"{stop} + 1" if self.shift else stop
-                out.add(f"out({last}, running(in({stop}, {rest}), carry), {rest});")
+                # Lanes beyond the row come first in a reversed register: they must be neutral.
+                out.add(self._scanned("0", "0", rest, keep=True))
             return
-        first = str(self.length - lanes) if begin == "0" else f"{self.length - lanes}L - {begin}"
-        stop = str(rest) if begin == "0" else f"{self.length}L - {end}"
-        if whole != 0:
-            out.add(f"for (long j = {first}; j >= {stop}; j -= {lanes}) out(j, running(in(j), carry));")
+        stop = end if known is None else str(known)
+        if known != 0:
+            target = "j + 1" if self.exclusive else "j"
+            out.add(f"for (long j = {begin}; j < {stop}; j += {lanes}) {self._scanned('j', target)}")
         if rest:
-            # Lanes beyond the row come first in a reversed register: they must be neutral.
-            kept = f"keep(in(0, {rest}), {self.start}f, {rest})"
-            out.add(f"out(0, running({kept}, carry), {rest});")
+            out.add(self._last(int(stop), rest))
+
+    def _last(self, place: int, rest: int) -> str:
+        return self._scanned(str(place), str(place + self.exclusive), rest)
 
     def _shared_row(self) -> None:
         """Parts of a chunk are summed in parallel, then scanned in parallel from what came before."""
         lanes, out = self.lanes, self.out
         rest = self.length % lanes
         whole = self.length - rest
-        most = self.schedule.threads or 64
-        count = f"std::min(threads, {min(most, 64)})"
+        most = min(self.schedule.threads or MOST_PARTS, MOST_PARTS)
         out.add(
             "double before = 0;",
-            f"const int parts = {count};",
-            "double sums[64];",
+            f"const int parts = std::min(threads, {most});",
+            f"double sums[{MOST_PARTS}];",
         )
         out.open(f"for (long chunk = 0; chunk < {whole}; chunk += parts * {PART}L)")
         out.add("#pragma omp parallel for num_threads(parts) schedule(static)")
         out.open("for (int part = 0; part < parts; ++part)")
         self._bounds(whole)
-        place = f"{self.length - lanes}L - t" if self.reverse else "t"
+        read = self.reads.call([], f"{self.length - lanes}L - t" if self.reverse else "t")
         out.add(
             "D sum{};",
-            f"for (long t = begin; t < end; t += {lanes}) sum += __builtin_convertvector(in({place}), D);",
+            f"for (long t = begin; t < end; t += {lanes}) sum += __builtin_convertvector({read}, D);",
             "double total = 0;",
             f"for (int i = 0; i < {lanes}; ++i) total += sum[i];",
             "sums[part] = total;",
@@ -203,10 +203,7 @@ class _Printer:
         out.close()
         if rest:
             out.add("D carry = D{} + before;")
-            shift = " + 1" if self.shift else ""
-            read = f"keep(in(0, {rest}), 0.0f, {rest})" if self.reverse else f"in({whole}, {rest})"
-            place = "0" if self.reverse else f"{whole}{shift}"
-            out.add(f"out({place}, running({read}, carry), {rest});")
+            out.add(self._scanned("0", "0", rest, keep=True) if self.reverse else self._last(whole, rest))
 
     def _bounds(self, whole: int) -> None:
         self.out.add(
@@ -223,51 +220,54 @@ class _Printer:
         block = min(self.schedule.block, max(NARROWEST, fair), inner)
         block = -(-block // lanes) * lanes
         blocks = -(-inner // block)
-        self.reads.parallel(self.rows * blocks, self.rows * self.length * inner)
-        out.open(f"for (long task = 0; task < {self.rows * blocks}; ++task)")
-        for side in (self.reads, self.writes):
-            side.move(side.before, "task" if blocks == 1 else f"task / {blocks}", "_row")
         rest = inner % lanes
-        self.reads.reader("in", [(self.reads.walked[0], "s")], self.reads.after[0])
-        self.writes.writer("out", [(self.writes.walked[0], "s")], self.writes.after[0])
+        self.reads.parallel(self.rows * blocks, self.rows * self.length * inner)
+        if self.rows * blocks > 1:
+            out.open(f"for (long task = 0; task < {self.rows * blocks}; ++task)")
+        for side in (self.reads, self.writes):
+            side.fill(inner)
+            side.move(side.before, "task" if blocks == 1 else f"task / {blocks}", "_row")
+        self.reads.declare("read", [(self.reads.walked[0], "s")], self.reads.after[0])
+        self.writes.declare("write", [(self.writes.walked[0], "s")], self.writes.after[0])
+        low, high = "0", str(inner - rest)
         if blocks > 1:
-            out.add(
-                f"const long low = task % {blocks} * {block}L, high = std::min(low + {block}L, {inner - rest}L);"
-            )
-        else:
-            out.add(f"const long low = 0, high = {inner - rest};")
-        out.add(
-            f"D carry[{block // lanes}];",
-            f"for (D& c : carry) c = D{{}} + {self.start};",
-        )
-        last = self._rest_condition(rest, blocks, block)
+            place = "task" if self.rows == 1 else f"task % {blocks}"
+            end = f"std::min(low + {block}L, {inner - rest}L)" if inner % block else f"low + {block}"
+            out.add(f"const long low = {place} * {block}L, high = {end};")
+            low, high = "low", "high"
+        out.add(f"D carry[{block // lanes}]{'{}' if self.is_sum else ''};")
+        if not self.is_sum:
+            out.add("for (D& c : carry) c = D{} + 1.0;")
+        last = f"if (task % {blocks} == {blocks - 1})" if blocks > 1 else ""
         if self.exclusive:
-            out.add(f"for (long j = low; j < high; j += {lanes}) out(0, j, F{{}} + {self.start}f);")
+            if high != "0":
+                neutral = self.writes.call(["0"], "j", self._neutral())
+                out.add(f"for (long j = {low}; j < {high}; j += {lanes}) {neutral};")
             if rest:
-                out.add(f"{last}out(0, {inner - rest}, F{{}} + {self.start}f, {rest});")
-        order = (
-            f"long s = {self.length - 1}; s >= 0; --s"
-            if self.reverse
-            else f"long s = 0; s < {self.length}; ++s"
-        )
-        out.open(f"for ({order})")
-        out.add(
-            "D* c = carry;",
-            f"for (long j = low; j < high; j += {lanes}, ++c) {{",
-            f"  *c {self.symbol}= __builtin_convertvector(in(s, j), D);",
-            f"  out({'s + 1' if self.shift else 's'}, j, __builtin_convertvector(*c, F));",
-            "}",
-        )
-        if rest:
-            out.open(last.strip() if last else "")
-            out.add(
-                f"*c {self.symbol}= __builtin_convertvector(in(s, {inner - rest}, {rest}), D);",
-                f"out({'s + 1' if self.shift else 's'}, {inner - rest}, __builtin_convertvector(*c, F), {rest});",
-            )
+                neutral = self.writes.call(["0"], str(inner - rest), self._neutral(), str(rest))
+                out.add(f"{last} {neutral};".strip())
+        step = f"s = {self.length - 1}; s >= 0; --s" if self.reverse else f"s = 0; s < {self.length}; ++s"
+        out.open(f"for (long {step})")
+        if high != "0":
+            out.add("D* c = carry;")
+            out.open(f"for (long j = {low}; j < {high}; j += {lanes}, ++c)")
+            self._carried("*c", "j")
             out.close()
+        if rest:
+            carry = "*c" if high != "0" else "carry[0]"
+            if last:
+                out.open(last)
+            self._carried(carry, str(inner - rest), str(rest))
+            if last:
+                out.close()
         out.close()
-        out.close()
+        if self.rows * blocks > 1:
+            out.close()
 
-    def _rest_condition(self, rest: int, blocks: int, block: int) -> str:
-        """Text before a statement that only the block with the last, unfilled register does."""
-        return f"if (task % {blocks} == {blocks - 1}) " if rest and blocks > 1 else ""
+    def _carried(self, carry: str, place: str, *rest: str) -> None:
+        """Add a register of elements to its carry, which is the result."""
+        read = self.reads.call(["s"], place, *rest)
+        write = self.writes.call(
+            ["s + 1" if self.exclusive else "s"], place, f"__builtin_convertvector({carry}, F)", *rest
+        )
+        self.out.add(f"{carry} {self.symbol}= __builtin_convertvector({read}, D);", f"{write};")

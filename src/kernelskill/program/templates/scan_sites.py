@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelskill.errors import ProgramError
-from kernelskill.program.assemble import identifier
-from kernelskill.program.fusion import is_convex, replaced
-from kernelskill.program.program import Kernel, Program, Template
+from kernelskill.program.program import Program
 from kernelskill.program.rewrite.dead import dead_nodes
 from kernelskill.program.rewrite.editor import Editor, argument, function
-from kernelskill.program.templates.pointwise import LOCALS, consumers, layouts, pointwise_region, producers
-from kernelskill.records import Graph, Node, Ref, TensorSpec
+from kernelskill.program.templates.core import Core, neighbours, placed, widest
+from kernelskill.program.templates.pointwise import consumers, layouts, producers
+from kernelskill.records import Graph, Node, Ref
 
 FOLDS = {"aten.cumsum.default": "sum", "aten.cumprod.default": "prod"}
 SKILL = "single-pass-scan"
@@ -166,14 +164,13 @@ def fuse_scan(program: Program, site: ScanSite, name: str = "") -> Program:
     """
     graph, source = _trimmed(program.graph, site)
     before, after = producers(graph, source), consumers(graph, site.result)
-    error = ProgramError(f"{site.core} does not make a kernel")
-    for first in [before, []] if before else [[]]:
-        for last in range(len(after), -1, -1):
-            try:
-                return _fused(program, graph, site, source, first, after[:last], name)
-            except ProgramError as found:
-                error = found
-    raise error
+    choices = [
+        (front, after[:last])
+        for front in ([before, []] if before else [[]])
+        for last in range(len(after), -1, -1)
+    ]
+    core = _core(graph, site, source)
+    return widest(site.core, choices, lambda front, back: _fused(program, graph, core, front, back, name))
 
 
 def _trimmed(graph: Graph, site: ScanSite) -> tuple[Graph, Ref]:
@@ -196,46 +193,26 @@ def _trimmed(graph: Graph, site: ScanSite) -> tuple[Graph, Ref]:
 
 
 def _fused(
-    program: Program,
-    graph: Graph,
-    site: ScanSite,
-    source: Ref,
-    before: list[str],
-    after: list[str],
-    name: str,
+    program: Program, graph: Graph, core: Core, before: list[str], after: list[str], name: str
 ) -> Program:
-    names = {*site.nodes, *before, *after}
-    if not is_convex(graph, names):
-        raise ProgramError("a value leaves the scan and comes back into it")
-    specs = layouts(graph)
-    whole = specs[site.result.node, site.result.output]
-    read_shape = tuple(site.length if k == site.axis else size for k, size in enumerate(whole.shape))
-    result = Ref(node=after[-1]) if after else site.result
-    taken = set(LOCALS)
-    core = Ref(node=site.result.node)
-    prologue, reads = pointwise_region(
-        graph, set(before), source, {site.axis}, TensorSpec.contiguous(read_shape), taken
-    )
-    epilogue, extra = pointwise_region(graph, set(after), result, {site.axis}, specs[result.node, 0], taken)
-    value = epilogue.inputs[extra.index(core)].name
-    name = name or identifier(
-        "reverse_" * site.reverse + "exclusive_" * site.exclusive + f"cum{site.fold}",
-        {kernel.name for kernel in program.kernels} | ({node for node, _ in specs} - names),
-    )
-    kernel = Kernel(
-        name=name,
-        body=Template(
-            name="scan",
-            parameters={"fold": site.fold, "reverse": site.reverse, "exclusive": site.exclusive,
-                        "length": site.length, "value": value},
-            prologue=prologue,
-            epilogue=epilogue,
-        ),
-        outputs=(specs[result.node, 0],),
-        skills=(SKILL,),
+    program = placed(program, graph, core, neighbours(graph, core, before, after), name)
+    # Zeros in front of a shifted scan are used by nothing else as a rule.
+    gone = set(dead_nodes(program.graph)) - set(dead_nodes(graph))
+    nodes = tuple(node for node in program.graph.nodes if node.name not in gone)
+    return program.model_copy(update={"graph": program.graph.model_copy(update={"nodes": nodes})})
+
+
+def _core(graph: Graph, site: ScanSite, source: Ref) -> Core:
+    whole = layouts(graph)[site.result.node, site.result.output].shape
+    order = "exclusive " * site.exclusive + "reversed " * site.reverse
+    return Core(
+        template="scan", nodes=site.nodes, source=source,
+        shape=tuple(site.length if dim == site.axis else size for dim, size in enumerate(whole)),
+        result=Ref(node=site.result.node), walked=frozenset([site.axis]), value="scanned",
+        title="reverse_" * site.reverse + "exclusive_" * site.exclusive + f"cum{site.fold}",
+        computes=f"{order}cumulative {'sum' if site.fold == 'sum' else 'product'} along dimension {site.axis}",
+        skill=SKILL,
+        parameters={
+            "fold": site.fold, "reverse": site.reverse, "exclusive": site.exclusive, "length": site.length,
+        },
     )  # fmt: skip
-    everything = [*reads, *(ref for ref in extra if ref != core)]
-    changed = replaced(graph, names, name, everything, [result])
-    gone = set(dead_nodes(changed)) - set(dead_nodes(graph))
-    changed = changed.model_copy(update={"nodes": tuple(n for n in changed.nodes if n.name not in gone)})
-    return program.model_copy(update={"graph": changed, "kernels": (*program.kernels, kernel)})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from kernelskill.program.region import Axis, Operand, Region
-from kernelskill.program.triton.text import Text
+from kernelskill.program.triton.text import Text, pointer
 
 LARGEST_INT32 = 2**31 - 1
 
@@ -24,6 +24,8 @@ class Chain:
         self._parts: dict[str, str] = {}
         self.constant: set[str] = set()
         """Terms that are the same in all lanes of a block."""
+        self.asked = False
+        """Whether some operand's place needs it."""
         self.step = 0
         """If not 0, the index is `start` plus a lane, and all lanes have the same outer indices."""
 
@@ -37,6 +39,7 @@ class Chain:
             while begin and strides[self.axes[begin - 1]] == strides[self.axes[begin]] * self.sizes[begin]:
                 begin -= 1
             if step:
+                self.asked = True
                 index = self._index(begin, end)
                 term = index if step == 1 else f"{index} * {step}"
                 if self.step and end < len(self.axes) and math.prod(self.sizes[end:]) % self.step == 0:
@@ -60,6 +63,15 @@ class Chain:
         self._parts[name] = text
         return name
 
+    def is_like(self, other: Chain) -> bool:
+        """Whether another index runs over the same axes of as many steps."""
+        return (self.name, self.axes, self.sizes) == (other.name, other.axes, other.sizes)
+
+    @property
+    def parts_lanes(self) -> bool:
+        """Whether a variable is made of `start` or `lane` alone."""
+        return any("start" in value or "lane" in value for value in self._parts.values())
+
     def define(self, text: Text) -> None:
         """Print the variables that the terms asked for."""
         text.add(*(f"{name} = {value}" for name, value in self._parts.items()))
@@ -81,7 +93,7 @@ def is_wide(region: Region, only: Sequence[int] | None = None) -> bool:
 
 def address(operand: Operand, terms: Sequence[str]) -> str:
     """A pointer and its summands."""
-    return " + ".join([operand.name, *([str(operand.offset)] if operand.offset else []), *terms])
+    return " + ".join([pointer(operand.name), *([str(operand.offset)] if operand.offset else []), *terms])
 
 
 def up_to_power_of_two(count: int) -> int:

@@ -29,6 +29,20 @@ def _times(x, y):
     return x * y
 """
 
+IS_LARGER = '''\
+@triton.jit
+def _is_larger(x, y):
+    """Whether x is the maximum of the two; a NaN is the largest, and of equals y stays."""
+    return (x > y) | ((x != x) & (y == y))
+'''
+
+IS_SMALLER = '''\
+@triton.jit
+def _is_smaller(x, y):
+    """Whether x is the minimum of the two; a NaN is the smallest, and of equals y stays."""
+    return (x < y) | ((x != x) & (y == y))
+'''
+
 FIRST_LARGEST = '''\
 @triton.jit
 def _first_largest(x, i, y, j):
@@ -117,7 +131,8 @@ def _pow(x, y):
 '''
 
 PIECES = {
-    "_larger": LARGER, "_smaller": SMALLER, "_times": TIMES, "_first_largest": FIRST_LARGEST,
+    "_larger": LARGER, "_smaller": SMALLER, "_times": TIMES, "_is_larger": IS_LARGER,
+    "_is_smaller": IS_SMALLER, "_first_largest": FIRST_LARGEST,
     "_first_smallest": FIRST_SMALLEST, "_exp": EXP, "_sigmoid": SIGMOID, "_tanh": TANH, "_expm1": EXPM1,
     "_log1p": LOG1P, "_trunc": TRUNC, "_round": ROUND, "_pow": POW,
 }  # fmt: skip

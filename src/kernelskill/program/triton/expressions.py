@@ -28,10 +28,9 @@ def number(value: float) -> str:
     rounded = scalar.to_float32(float(value))
     if not math.isfinite(rounded):
         return f'float("{rounded}")'
-    for digits in range(1, 18):
-        text = f"{rounded:.{digits}g}"
-        if scalar.to_float32(float(text)) == rounded:
-            break
+    if count := scalar.reciprocal_of(rounded):
+        return f"(1.0 / {count}.0)"
+    text = scalar.shortest(rounded)
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 

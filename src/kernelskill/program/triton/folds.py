@@ -10,6 +10,7 @@ from kernelskill.program.triton.expressions import number
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0,
             "argmax": -math.inf, "argmin": math.inf, "softmax": -math.inf}  # fmt: skip
 """What stands in for elements beyond the end of a row."""
+BETTER = {"argmax": "_is_larger", "argmin": "_is_smaller"}
 EXTREMES = {"argmax": "_first_largest", "argmin": "_first_smallest"}
 PAIRS = {"max": "_larger", "min": "_smaller", "any": "tl.maximum", "all": "tl.minimum"}
 NOWHERE = 2**31 - 1
@@ -22,7 +23,7 @@ def registers(item: Reduction) -> dict[str, tuple[str, str]]:
     if item.fold in EXTREMES:
         return {f"{item.name}_best": ("tl.float32", start), item.name: ("tl.int32", str(NOWHERE))}
     if item.fold == "softmax":
-        return {f"{item.name}_max": ("tl.float32", start), item.name: ("tl.float32", "0.0")}
+        return {item.top: ("tl.float32", start), item.name: ("tl.float32", "0.0")}
     return {item.name: ("tl.float32", start)}
 
 
@@ -30,20 +31,17 @@ def join(item: Reduction, value: str, place: str) -> list[str]:
     """Statements that fold a tile into registers of the tile's shape."""
     name = item.name
     if item.fold in EXTREMES:
-        sign = ">" if item.fold == "argmax" else "<"
-        better = f"({value} {sign} {name}_best) | (({value} != {value}) & ({name}_best == {name}_best))"
         return [
-            f"{name}_new = {value}",
-            f"{name}_better = {better.replace(value, f'{name}_new')}",
-            f"{name}_best = tl.where({name}_better, {name}_new, {name}_best)",
+            f"{name}_better = {BETTER[item.fold]}({value}, {name}_best)",
+            f"{name}_best = tl.where({name}_better, {value}, {name}_best)",
             f"{name} = tl.where({name}_better, {place}, {name})",
         ]
     if item.fold == "softmax":
         return [
-            f"{name}_next = tl.maximum({name}_max, {value})",
-            _above(f"{name}_low", f"{name}_next"),
-            f"{name} = {name} * _exp({name}_max - {name}_low) + _exp({value} - {name}_low)",
-            f"{name}_max = {name}_next",
+            f"{item.top}_next = tl.maximum({item.top}, {value})",
+            _above(f"{item.top}_finite", f"{item.top}_next"),
+            f"{name} = {name} * _exp({item.top} - {item.top}_finite) + _exp({value} - {item.top}_finite)",
+            f"{item.top} = {item.top}_next",
         ]
     if item.fold in PAIRS:
         return [f"{name} = {PAIRS[item.fold]}({name}, {value})"]
@@ -55,10 +53,10 @@ def settle(item: Reduction, axis: int, keep: str) -> list[str]:
     name = item.name
     if item.fold == "softmax":
         return [
-            f"{name}_lanes = {name}_max",
-            f"{name}_max = tl.max({name}_lanes, axis={axis}{keep})",
-            _above(f"{name}_low", f"{name}_max"),
-            f"{name} = tl.sum({name} * _exp({name}_lanes - {name}_low), axis={axis}{keep})",
+            f"{item.top}_lanes = {item.top}",
+            f"{item.top} = tl.max({item.top}_lanes, axis={axis}{keep})",
+            _above(f"{item.top}_finite", item.top),
+            f"{name} = tl.sum({name} * _exp({item.top}_lanes - {item.top}_finite), axis={axis}{keep})",
         ]
     if item.fold in EXTREMES:
         both = f"{name}_best, {name}"
@@ -72,14 +70,14 @@ def fold(item: Reduction, value: str, place: str, axis: int, keep: str, power: s
     if item.fold == "softmax":
         power = power or f"{name}_power"
         return [
-            f"{name}_max = tl.max({value}, axis={axis}{keep})",
-            _above(f"{name}_low", f"{name}_max"),
-            f"{power} = _exp({value} - {name}_low)",
+            f"{item.top} = tl.max({value}, axis={axis}{keep})",
+            _above(f"{item.top}_finite", item.top),
+            f"{power} = _exp({value} - {item.top}_finite)",
             f"{name} = tl.sum({power}, axis={axis}{keep})",
         ]
     if item.fold in EXTREMES:
         combine = EXTREMES[item.fold]
-        return [f"{name}_best, {name} = tl.reduce(({value}, {place}), {axis}, {combine}{keep})"]
+        return [f"_, {name} = tl.reduce(({value}, {place}), {axis}, {combine}{keep})"]
     return [f"{name} = {across(item.fold, value, axis, keep)}"]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from kernelskill.program.region import Op, Operand, Region, Store
+from kernelskill.program.statements import ON_TILES, SUM, Statements
 from kernelskill.program.triton.addresses import Chain, address, is_wide
 from kernelskill.program.triton.expressions import expression
 from kernelskill.program.triton.plan import RowPlan
@@ -29,6 +31,12 @@ class Frame:
         self.by_row = self._differing(self.parallel[-1:] if plan.shape == "tall" else self.parallel)
         self.used: dict[str, None] = {}
         """Pointers that the function takes, as they come up."""
+        self.of_rows = Statements(expression, ON_TILES, Counter())
+        """The statements on values of rows."""
+        self.of_elements = Statements(expression, ON_TILES, Counter())
+        """The statements on values of elements, of all walks or of the one that is being printed."""
+        self.neutral: dict[str, str] = {}
+        """Loads -> what they give beyond the end of a row, where a fold wants that."""
         outer = self.parallel[:-1] if plan.shape == "tall" else self.parallel
         self.row = self.chain("group" if plan.shape == "tall" else "row", outer)
         self.column = self.chain("column", self.parallel[-1:] if plan.shape == "tall" else [])
@@ -138,16 +146,24 @@ class Frame:
         return address(operand, [*row, *along]), mask
 
     def op(self, out: Text, op: Op, k: Chain | None) -> None:
-        """Print one operation."""
+        """Print one operation, or leave it to the only one that uses it."""
         if op.fn == "load":
             operand = self.operands[str(op.args[0])]
             place, mask = self.pointer(operand, k)
             cast = NARROW.get(operand.dtype, ".to(tl.float32)")
-            out.add(f"{op.name} = tl.load({place}{f', mask={mask}' if mask else ''}){cast}")
+            given = f", mask={mask}" if mask else ""
+            if op.name in self.neutral and mask:
+                given += f", other={self.neutral[op.name]}"
+            out.add(f"{op.name} = tl.load({place}{given}){cast}")
         elif op.fn == "index":
             out.add(f"{op.name} = {self._place()}.to(tl.float32)")
         else:
-            out.add(f"{op.name} = {expression(op.fn, op.args)}")
+            said = self.of_elements if op.name in self.varying else self.of_rows
+            out.add(*(f"{due.name} = {text}" for due, text in said.of(op)))
+
+    def text(self, name: str, least: int = 0) -> str:
+        """A value by its name or its expression, in brackets where that is bound less tightly than `least`."""
+        return (self.of_rows if name in self.of_rows else self.of_elements).text(name, least)
 
     def _place(self) -> str:
         last = self.region.axes[self.reduce[-1]].size
@@ -161,15 +177,19 @@ class Frame:
         given = (
             f", mask={' & '.join(f'({item})' if ' ' in item else item for item in masks)}" if masks else ""
         )
-        out.add(f"tl.store({place}, {store.value}{given})")
+        out.add(f"tl.store({place}, {self.text(store.value)}{given})")
 
     # -- values ------------------------------------------------------------------------------------
 
     def whole_tile(self, name: str) -> str:
         """A value spread over the tile, where it is not already."""
-        if name in self.varying and (self.plan.shape == "line" or name in self.by_row):
-            return name
-        return f"tl.zeros({self.tile}, tl.float32) + {name}"
+        if self.is_whole_tile(name):
+            return self.text(name)
+        return f"tl.zeros({self.tile}, tl.float32) + {self.text(name, SUM + 1)}"
+
+    def is_whole_tile(self, name: str) -> bool:
+        """Whether a value has an element for each of the tile."""
+        return name in self.varying and (self.plan.shape == "line" or name in self.by_row)
 
     def row_place(self) -> str:
         """The number of a row among all rows."""

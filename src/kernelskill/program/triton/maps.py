@@ -12,10 +12,12 @@ import math
 from kernelskill.program.program import Kernel
 from kernelskill.program.region import Op, Operand, Region, Store
 from kernelskill.program.schedule import GpuSchedule
+from kernelskill.program.statements import ON_TILES, Statements, uses_in
 from kernelskill.program.triton.addresses import Chain, address, is_wide, up_to_power_of_two
 from kernelskill.program.triton.expressions import expression
+from kernelskill.program.triton.names import on_tiles
 from kernelskill.program.triton.plan import warps_for
-from kernelskill.program.triton.text import GpuFunction, Launch, Text, respelled
+from kernelskill.program.triton.text import GpuFunction, Launch, Text
 from kernelskill.records import DTYPE_BYTES
 
 BLOCK = 1024
@@ -28,7 +30,7 @@ TILE = 32
 
 def map_function(kernel: Kernel, region: Region) -> GpuFunction:
     """The launch of a plain map."""
-    return _Map(kernel, respelled(region)).function()
+    return _Map(kernel, on_tiles(region)).function()
 
 
 class _Map:
@@ -40,6 +42,9 @@ class _Map:
         self.elements = math.prod(self.sizes)
         self.operands = {item.name: item for item in (*region.inputs, *region.outputs)}
         self.out = Text()
+        self.index: Text | None = None
+        """Where the index of a line is printed."""
+        self.said = Statements(expression, ON_TILES, uses_in(region.stages))
         self.wide = ".to(tl.int64)" if is_wide(region) else ""
         self.chains: list[Chain] = []
         self.masks: dict[int, str] = {}
@@ -61,6 +66,8 @@ class _Map:
             programs, held = self._rows(), self.block
         place = self.out.slot()
         self._body()
+        if self.index:
+            self._index(self.index)
         for chain in self.chains:
             chain.define(place)
         warps = warps_for(held * 2, self.schedule.num_warps)
@@ -80,11 +87,18 @@ class _Map:
 
     def _line(self) -> int:
         chain = Chain("place", range(len(self.sizes)), self.sizes)
-        self.out.add(f"start = tl.program_id(0){self.wide} * {self.block}")
-        self.out.add(f"lane = tl.arange(0, {self.block})", "place = start + lane")
+        self.index = self.out.slot()
         chain.step = self.block
         self._masked(chain, self.elements % self.block, f"inside = place < {self.elements}", "inside")
         return -(-self.elements // self.block)
+
+    def _index(self, text: Text) -> None:
+        """Print the index of a line, in two where its parts need them."""
+        start, lane = f"tl.program_id(0){self.wide} * {self.block}", f"tl.arange(0, {self.block})"
+        if self.chains[0].parts_lanes:
+            text.add(f"start = {start}", f"lane = {lane}", "place = start + lane")
+        elif self.chains[0].asked or self.masks:
+            text.add(f"place = {start} + {lane}")
 
     def _rows(self) -> int:
         inner = self.sizes[-1]
@@ -121,10 +135,13 @@ class _Map:
         if outer > 1:
             self.out.add(f"group = {program} // {blocks[0] * blocks[1]}")
             self.chains.append(Chain("group", rest, [self.sizes[axis] for axis in rest]))
-        whole = f" % {blocks[0] * blocks[1]}" if outer > 1 else ""
-        self.out.add(f"tile = {program}{whole}")
-        self.out.add(f"row = tile // {blocks[1]} * {sides[0]} + tl.arange(0, {sides[0]})[:, None]")
-        self.out.add(f"column = tile % {blocks[1]} * {sides[1]} + tl.arange(0, {sides[1]})[None, :]")
+        if blocks[0] * blocks[1] > 1:
+            whole = f" % {blocks[0] * blocks[1]}" if outer > 1 else ""
+            self.out.add(f"tile = {program}{whole}")
+        places = (_tile_of("//", *blocks), _tile_of("%", *blocks))
+        starts = [f"{place} * {side} + " if place else "" for place, side in zip(places, sides, strict=True)]
+        self.out.add(f"row = {starts[0]}tl.arange(0, {sides[0]})[:, None]")
+        self.out.add(f"column = {starts[1]}tl.arange(0, {sides[1]})[None, :]")
         for name, axis, side in (("row", across, sides[0]), ("column", last, sides[1])):
             chain = Chain(name, [axis], [self.sizes[axis]])
             size = self.sizes[axis]
@@ -158,7 +175,7 @@ class _Map:
 
     def _op(self, op: Op) -> None:
         if op.fn != "load":
-            self.out.add(f"{op.name} = {expression(op.fn, op.args)}")
+            self.out.add(*(f"{due.name} = {text}" for due, text in self.said.of(op)))
             return
         operand = self.operands[str(op.args[0])]
         place, mask = self._pointer(operand)
@@ -167,4 +184,13 @@ class _Map:
 
     def _store(self, store: Store) -> None:
         place, mask = self._pointer(self.operands[store.operand])
-        self.out.add(f"tl.store({place}, {store.value}{f', mask={mask}' if mask else ''})")
+        self.out.add(f"tl.store({place}, {self.said.text(store.value)}{f', mask={mask}' if mask else ''})")
+
+
+def _tile_of(operator: str, rows: int, columns: int) -> str:
+    """The number of a tile in its column (//) or in its row (%); "" where there is only one."""
+    if (rows if operator == "//" else columns) == 1:
+        return ""
+    if (columns if operator == "//" else rows) == 1:
+        return "tile"
+    return f"tile {operator} {columns}"

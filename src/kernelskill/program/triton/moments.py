@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 
 from kernelskill.program.region import Op, Reduction, Region
+from kernelskill.program.statements import SUM
+from kernelskill.program.triton.expressions import number
 from kernelskill.program.triton.frame import Frame
 
 
@@ -63,7 +65,7 @@ def start(frame: Frame, pair: Pair) -> list[str]:
 
 def join(frame: Frame, pair: Pair, first: str) -> list[str]:
     """Statements that take the next element of each lane; `first` is where the walk started."""
-    name, value = pair.sum.name, pair.sum.value
+    name, value = pair.sum.name, frame.text(pair.sum.value, SUM)
     since = f"(start - {first})" if first != "0" else "start"
     apart = f"{value} - {name}_mean"
     lines = [f"{name}_share = 1.0 / ({since} // {frame.plan.block} + 1)"]
@@ -100,6 +102,6 @@ def combine(frame: Frame, pair: Pair) -> list[str]:
         f"{name}_count = tl.maximum(tl.minimum({stretch}, {length} - parts * {stretch}), 0).to(tl.float32)",
         f"{name}_mean = tl.div_rn({name}, tl.maximum({name}_count, 1.0))",
         f"{name} = tl.sum({name}, {tail}",
-        f"{name}_apart = {name}_mean - {name} * {1 / length!r}",
+        f"{name}_apart = {name}_mean - {name} * {number(1 / length)}",
         f"{squares} = tl.sum({squares} + {name}_count * {name}_apart * {name}_apart, {tail}",
     ]

@@ -7,50 +7,47 @@ The carry is a double, so it adds nothing to the rounding of the scan within a t
 from __future__ import annotations
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.program import Kernel, Template
-from kernelskill.program.region import Op, Region
+from kernelskill.program.program import Kernel
+from kernelskill.program.statements import ON_TILES, Statements, uses_in
 from kernelskill.program.triton.addresses import Chain, up_to_power_of_two
+from kernelskill.program.triton.around import Around
+from kernelskill.program.triton.expressions import expression
 from kernelskill.program.triton.frame import Frame
+from kernelskill.program.triton.names import finished
 from kernelskill.program.triton.plan import scan_plan
-from kernelskill.program.triton.text import GpuFunction, Launch, respelled, spelled_name
+from kernelskill.program.triton.text import GpuFunction, Launch, pointer, walked
 
 
-def scan_function(kernel: Kernel, template: Template) -> GpuFunction:
+def scan_function(kernel: Kernel) -> GpuFunction:
     """The launches of a scan.
 
     Raises:
         ProgramError: its parameters are not those of a scan.
     """
-    if template.prologue is None or template.epilogue is None:
-        raise ProgramError(f"kernel {kernel.name}: a scan reads by its prologue and stores by its epilogue")
-    return _Scan(kernel, template, respelled(template.prologue), respelled(template.epilogue)).function()
+    return _Scan(kernel).function()
 
 
 class _Scan:
-    def __init__(self, kernel: Kernel, template: Template, before: Region, after: Region) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.name = kernel.name
-        self.before = before
-        self.after = after
-        self.value = spelled_name(str(template.parameters["value"]))
-        self.is_sum = template.parameters["fold"] == "sum"
-        self.reverse = bool(template.parameters["reverse"])
-        self.exclusive = bool(template.parameters["exclusive"])
+        self.around = Around.of(kernel)
+        self.before, self.after, self.value = self.around.before, self.around.after, self.around.value
+        parameters = self.around.parameters
+        self.is_sum = parameters["fold"] == "sum"
+        self.reverse = bool(parameters["reverse"])
+        self.exclusive = bool(parameters["exclusive"])
         self.start = "0.0" if self.is_sum else "1.0"
         self.schedule = kernel.schedule.gpu
-        self.plan = scan_plan(before, int(template.parameters["length"]), self.schedule)
+        self.plan = scan_plan(self.before, int(parameters["length"]), self.schedule)
         if self.exclusive and self.reverse:
             raise ProgramError("a reversed exclusive scan is not printed")
 
     def function(self) -> GpuFunction:
-        launches = [*([self._launch(first=True)] if self.plan.parts > 1 else []), self._launch(first=False)]
+        if self.plan.parts == 1:
+            return self.around.function((self._launch(first=False),))
         count = self.before.rows * self.plan.parts
-        reads = [item.name for item in (*self.before.inputs, *self.after.inputs) if item.name != self.value]
-        return GpuFunction(
-            launches=tuple(launches),
-            inputs=tuple(reads),
-            outputs=tuple(item.name for item in self.after.outputs),
-            workspaces={f"{self.value}_parts": (count, "float64")} if self.plan.parts > 1 else {},
-        )
+        launches = (self._launch(first=True), self._launch(first=False))
+        return self.around.function(launches, {f"{self.value}_parts": (count, "float64")})
 
     def _launch(self, first: bool) -> Launch:
         reads, writes = Frame(self.before, self.plan), Frame(self.after, self.plan, "_out")
@@ -60,16 +57,17 @@ class _Scan:
         reads.wide_rows = reads.wide_rows or writes.wide_rows
         shared = self.plan.parts > 1
         indices = reads.begin(shared)
+        for name in ("row", "column"):
+            if getattr(reads, name).is_like(getattr(writes, name)):
+                setattr(writes, name, getattr(reads, name))
         self._walk(reads, writes, first)
-        for frame in (reads, writes):
-            frame.row.define(indices)
-            frame.column.define(indices)
+        for chain in dict.fromkeys((reads.row, reads.column, writes.row, writes.column)):
+            chain.define(indices)
         used = {**reads.used, **({} if first else writes.used)}
-        order = [item.name for item in (*self.before.inputs, *self.after.inputs, *self.after.outputs)]
-        pointers = tuple(name for name in dict.fromkeys([*order, f"{self.value}_parts"]) if name in used)
+        pointers = self.around.pointers(used, f"{self.value}_parts")
         programs = reads.programs * self.plan.parts
         name = f"_{self.name}_parts" if first else f"_{self.name}"
-        return Launch(name, reads.out, pointers, programs, self.plan.warps, self.schedule.num_stages)
+        return Launch(name, reads.out, pointers, programs, self.plan.warps)
 
     # -- the walk ----------------------------------------------------------------------------------
 
@@ -88,10 +86,10 @@ class _Scan:
             self._tile(reads, writes, reads.lanes(plan.block) + reads.wide_k, first)
             return
         out.add(f"lane = {reads.lanes(plan.block)}{reads.wide_k}")
-        bounds = f"0, {plan.length}"
+        bounds = ("0", str(plan.length))
         if plan.parts > 1:
-            bounds = f"part * {plan.stretch}, part * {plan.stretch} + {plan.stretch}"
-        out.open(f"for start in range({bounds}, {plan.block}):")
+            bounds = (f"part * {plan.stretch}", f"part * {plan.stretch} + {plan.stretch}")
+        out.open(walked(*bounds, plan.block, self.schedule.num_stages))
         whole = plan.parts * plan.stretch if plan.parts > 1 else -(-plan.length // plan.block) * plan.block
         self._tile(
             reads, writes, f"{whole - plan.block} - start + lane" if self.reverse else "start + lane", first
@@ -102,7 +100,7 @@ class _Scan:
             combine = f", axis={reads.axis}" if self.is_sum else f", {reads.axis}, _times"
             out.add(f"carry = {function}.to(tl.float64){combine}{reads.keep})")
             mask = ", mask=row_in" if reads.row_masked else ""
-            out.add(f"tl.store({self.value}_parts + {reads.partial('part')}, carry{mask})")
+            out.add(f"tl.store({pointer(f'{self.value}_parts')} + {reads.partial('part')}, carry{mask})")
             reads.used.setdefault(f"{self.value}_parts")
 
     def _come_before(self, frame: Frame) -> None:
@@ -111,7 +109,9 @@ class _Scan:
         frame.used.setdefault(name)
         frame.out.add(f"parts = {frame.lanes(count)}")
         mask = "row_in & (parts < part)" if frame.row_masked else "parts < part"
-        frame.out.add(f"carry = tl.load({name} + {frame.partial('parts')}, mask={mask}, other={self.start})")
+        frame.out.add(
+            f"carry = tl.load({pointer(name)} + {frame.partial('parts')}, mask={mask}, other={self.start})"
+        )
         kind = f"tl.sum(carry, axis={frame.axis}" if self.is_sum else f"tl.reduce(carry, {frame.axis}, _times"
         frame.out.add(f"carry = {kind}{frame.keep})")
 
@@ -126,25 +126,32 @@ class _Scan:
         out, name, plan = reads.out, self.value, self.plan
         k, parts = reads.elements(out, index)
         stage = self.before.stages[-1]
+        value = stage.stores[0].value
+        reads.of_rows = reads.of_elements = Statements(expression, ON_TILES, uses_in([stage]))
+        is_loaded = any(op.fn == "load" and op.name == value for op in stage.ops)
+        if is_loaded and reads.k_masked and reads.is_whole_tile(value):
+            reads.neutral = {value: self.start}
         for op in stage.ops:
             reads.op(out, op, k)
-        value = stage.stores[0].value
-        if plan.shape != "line" or value not in reads.varying:
-            value = f"tl.zeros({reads.tile}, tl.float32) + {value}"
-        out.add(f"{name}_in = {f'tl.where(k_in, {value}, {self.start})' if reads.k_masked else value}")
+        text = reads.whole_tile(value)
+        if reads.k_masked and not reads.neutral:
+            text = f"tl.where(k_in, {text}, {self.start})"
+        given = text if text.isidentifier() else f"{name}_in"
+        if given != text:
+            out.add(f"{given} = {text}")
         symbol = "+" if self.is_sum else "*"
         if first:
-            out.add(f"carry {symbol}= {name}_in")
+            out.add(f"carry {symbol}= {given}")
             k.define(parts)
             return
         function = "tl.cumsum" if self.is_sum else "tl.cumprod"
-        given = ", reverse=True" if self.reverse else ""
-        out.add(f"{name} = {function}({name}_in, axis={reads.axis}{given})")
+        order = ", reverse=True" if self.reverse else ""
+        out.add(f"{name} = {function}({given}, axis={reads.axis}{order})")
         if not plan.is_whole:
-            out.add(f"{name} = {name} {symbol} carry.to(tl.float32)")
-            last = f"tl.sum({name}_in, axis={reads.axis}{reads.keep})"
+            out.add(f"{name} {symbol}= carry.to(tl.float32)")
+            last = f"tl.sum({given}, axis={reads.axis}{reads.keep})"
             if not self.is_sum:
-                last = f"tl.reduce({name}_in, {reads.axis}, _times{reads.keep})"
+                last = f"tl.reduce({given}, {reads.axis}, _times{reads.keep})"
             out.add(f"carry {symbol}= {last}.to(tl.float64)")
         place = writes.chain("k", writes.reduce)
         if self.exclusive:
@@ -156,20 +163,9 @@ class _Scan:
         place.define(slot)
 
     def _finish(self, writes: Frame, place: Chain | None, value: str, once: str) -> None:
-        """The epilogue of scanned values."""
-        stage, suffix = self.after.stages[-1], "" if place else "_first"
-        names: dict[str, str] = {}
+        """The epilogue of scanned values, or (without a place) of the neutral element before them."""
+        stage = finished(self.after, self.value, value, "" if place else "_first")
+        writes.of_rows = writes.of_elements = Statements(expression, ON_TILES, uses_in([stage]))
         for op in stage.ops:
-            if op.fn == "load" and op.args[0] == self.value:
-                names[op.name] = value
-                continue
-            given = tuple(names.get(item, item) if isinstance(item, str) else item for item in op.args)
-            names[op.name] = f"{op.name}{suffix}"
-            writes.op(
-                writes.out,
-                Op(name=names[op.name], fn=op.fn, args=op.args if op.fn == "load" else given),
-                place,
-            )
-        store = stage.stores[0]
-        done = store.model_copy(update={"value": names.get(store.value, store.value)})
-        writes.store(writes.out, done, place, once)
+            writes.op(writes.out, op, place)
+        writes.store(writes.out, stage.stores[0], place, once)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 from kernelskill.errors import ProgramError
 from kernelskill.program.arguments import folded, spelled
-from kernelskill.program.program import Kernel, Template
+from kernelskill.program.docstring import Reads, docstring
+from kernelskill.program.program import Kernel
 from kernelskill.program.region import Region
 from kernelskill.program.triton.device_functions import called_by
 from kernelskill.program.triton.maps import map_function
@@ -20,7 +22,7 @@ MOST_WARPS = 32
 LARGEST_TILE = 65536
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl"
 
-TEMPLATES: dict[str, Callable[[Kernel, Template], GpuFunction]] = {
+TEMPLATES: dict[str, Callable[[Kernel], GpuFunction]] = {
     "scan": scan_function,
     "pool": pool_function,
 }
@@ -34,10 +36,14 @@ def kernel_function(kernel: Kernel) -> GpuFunction:
     """
     _check(kernel)
     body = kernel.body
-    if isinstance(body, Region):
+    if kernel.schedule.gpu.cluster:
+        from kernelskill.program.cuda.source import cluster_function  # it is built on this package's launches
+
+        printed = cluster_function(kernel)
+    elif isinstance(body, Region):
         printed = map_function(kernel, body) if body.is_map else row_function(kernel, body)
     elif body.name in TEMPLATES:
-        printed = TEMPLATES[body.name](kernel, body)
+        printed = TEMPLATES[body.name](kernel)
     else:
         raise ProgramError(f"kernel {kernel.name}: no template {body.name!r} for GPUs")
     if not printed.inputs:
@@ -58,21 +64,25 @@ def _check(kernel: Kernel) -> None:
         raise ProgramError(f"kernel {kernel.name}: a count is negative")
 
 
-def sections(kernels: tuple[Kernel, ...]) -> list[str]:
-    """Texts in order: what the kernels call on the device, then each kernel with its wrapper."""
+def sections(kernels: tuple[Kernel, ...], reads: Reads = MappingProxyType({})) -> list[str]:
+    """Texts in order: what the kernels call on the device, then each kernel with its wrapper.
+
+    Args:
+        kernels: all kernels of a file.
+        reads: layouts of what they read, for the docstrings of their wrappers.
+    """
     printed = [(kernel, kernel_function(kernel)) for kernel in kernels]
     texts = [launch.function() for _, function in printed for launch in function.launches]
     parts = called_by(texts)
     for kernel, function in printed:
         parts += [launch.function() for launch in function.launches]
-        parts.append(_wrapper(kernel, function))
+        parts.append(_wrapper(kernel, function, reads.get(kernel.name, ())))
     return parts
 
 
-def _wrapper(kernel: Kernel, printed: GpuFunction) -> str:
+def _wrapper(kernel: Kernel, printed: GpuFunction, reads: Sequence[TensorSpec]) -> str:
     lines = folded(f"def {kernel.name}({', '.join(printed.inputs)}):")
-    if kernel.skills:
-        lines.append(f'    """{", ".join(dict.fromkeys(kernel.skills))}."""')
+    lines += docstring(kernel, printed.inputs, printed.outputs, reads)
     device = f"{printed.inputs[0]}.device"
     lines += [
         f"    {name} = {_allocation(spec, device)}"

@@ -61,18 +61,16 @@ class Launch:
     programs: int
     """Size of the grid."""
     warps: int
-    stages: int = 0
-    """Loads in flight; 0 = Triton's default."""
 
     def function(self) -> str:
         """The text of the device function."""
-        head = folded(f"def {self.name}({', '.join(self.pointers)}):")
+        head = folded(f"def {self.name}({', '.join(pointer(name) for name in self.pointers)}):")
         return "\n".join(["@triton.jit", *head, *self.body.lines()])
 
     def call(self) -> list[str]:
         """The statement that launches it, over several lines where it is long."""
-        options = f"num_warps={self.warps}" + (f", num_stages={self.stages}" if self.stages else "")
-        head, given = f"{self.name}[({self.programs},)]", f"{', '.join(self.pointers)}, {options}"
+        head = f"{self.name}[({self.programs},)]"
+        given = f"{', '.join(self.pointers)}, num_warps={self.warps}"
         if len(head) + len(given) <= 104:
             return [f"{head}({given})"]
         return [f"{head}(", *(f"    {line}" for line in textwrap.wrap(given, 106)), ")"]
@@ -89,6 +87,18 @@ class GpuFunction:
     """What it allocates and gives back, in order of the node's results."""
     workspaces: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Name -> (elements, dtype)."""
+
+
+def pointer(name: str) -> str:
+    """What the pointer to a tensor is called on the device."""
+    return f"{name}_ptr"
+
+
+def walked(start: str, end: str, step: int, stages: int) -> str:
+    """The head of a loop over a row; `stages` loads are in flight ahead of it, 0 = as many as Triton likes."""
+    if not stages:
+        return f"for start in range({start}, {end}, {step}):"
+    return f"for start in tl.range({start}, {end}, {step}, num_stages={stages}):"
 
 
 def respelled(region: Region) -> Region:
