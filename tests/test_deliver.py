@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernelskill.deliver import Called, Delivered, deliver
+from kernelskill.deliver import Called, Delivered, Replayed, deliver
 from kernelskill.records import (
     Attempt,
     Budget,
@@ -99,6 +99,19 @@ def test_where_stock_is_the_answer_it_is_the_reference(kind, entry, original):
     torch.testing.assert_close(module(x), x * 2.0)
     assert isinstance(module, Block if isinstance(original, nn.Module | type) else nn.Module)
     assert isinstance(module, Called) == (kind == "function")
+
+
+@pytest.mark.parametrize(("kind", "entry", "original"), CASES)
+def test_a_graph_as_the_answer_is_the_reference_where_there_is_no_gpu(kind, entry, original):
+    source = f"{REFERENCE}\n\nModelNew = {entry}\n"
+    module = deliver(run(kind, entry, arm="graph"), source, original)
+    assert isinstance(module, Replayed)
+    for x in (torch.randn(4), torch.randn(3, 4)):
+        with torch.no_grad():
+            torch.testing.assert_close(module(x), x * 2.0)
+        torch.testing.assert_close(module(x), x * 2.0)
+    if isinstance(original, nn.Module):
+        assert next(iter(module.parameters())) is original.weight
 
 
 def test_a_compiled_answer_leaves_the_original_as_it_was():

@@ -1,0 +1,1 @@
+"""CUDA beyond Triton: calls captured into graphs, and kernels in CUDA C++ that need no header of PyTorch."""
