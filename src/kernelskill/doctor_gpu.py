@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 from importlib import metadata
@@ -56,20 +55,27 @@ def _nvcc() -> Check:
 
 def _counters() -> Check:
     """Whether ncu is there and, as far as the driver tells, may read counters."""
-    if shutil.which("ncu") is None:
+    from kernelskill.evaluation.cuda.ncu import find_ncu
+
+    program = find_ncu()
+    if program is None:
         remedy = "install Nsight Compute; without it profiles are timelines"
         return Check(name="ncu", ok=False, needed=False, found="not found", remedy=remedy)
+    told = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    lines = [line for line in told.stdout.splitlines() if line.startswith("Version")]
+    version = lines[-1].split()[1] if lines else str(program)
     if counters_restricted(PARAMETERS.read_text(encoding="utf-8") if PARAMETERS.exists() else ""):
-        found = "found, but the driver gives counters to administrators only"
+        found = f"{version}, but the driver gives counters to administrators only, and workers are none"
         return Check(name="ncu", ok=False, needed=False, found=found, remedy=f"see {COUNTERS_HELP}")
-    return Check(name="ncu", ok=True, needed=False, found="counters can be read")
+    return Check(name="ncu", ok=True, needed=False, found=f"{version}, counters can be read")
 
 
 def counters_restricted(parameters: str) -> bool:
-    """Whether the driver's parameters keep hardware counters from this user.
+    """Whether the driver keeps hardware counters to administrators.
+
+    Workers hold no capability, whoever starts them, so this concerns root's too.
 
     Args:
         parameters: text of /proc/driver/nvidia/params.
     """
-    restricted = any(line.replace(" ", "") == "RmProfilingAdminOnly:1" for line in parameters.splitlines())
-    return restricted and os.geteuid() != 0
+    return any(line.replace(" ", "") == "RmProfilingAdminOnly:1" for line in parameters.splitlines())

@@ -24,17 +24,23 @@ WORKER = {
 
 
 class Replies:
-    """An evaluator that only knows how to answer `profile`."""
+    """An evaluator that only knows how to answer `profile`, and `count` where it is given a log."""
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, reply: Any, log: str | None = None) -> None:
         self.reply = reply
+        self.log = log
         self.asked: tuple[str, ...] = ()
+        self.counts = 0
 
     def profile(self, candidate, kernels):
         self.asked = tuple(kernels)
         if isinstance(self.reply, Exception):
             raise self.reply
         return self.reply
+
+    def count(self, candidate, metrics):
+        self.counts += 1
+        return {"log": "", "error": "ncu is not installed"} if self.log is None else {"log": self.log}
 
 
 def candidate(
