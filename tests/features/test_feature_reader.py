@@ -114,14 +114,38 @@ STOCK = Baselines(
 )
 
 
+COUNTED = {
+    "counted_us": 800.0, "counted_launches": 1, "dram_throughput_pct": 30.0, "l2_throughput_pct": 20.0,
+    "l1_throughput_pct": 15.0, "sm_throughput_pct": 12.0, "achieved_occupancy_pct": 90.0, "issue_pct": 10.0,
+    "eligible_warps": 0.1, "tensor_pct": 0.0, "special_function_pct": 5.0, "l1_hit_pct": 1.0, "l2_hit_pct": 50.0,
+    "load_use_pct": 100.0, "store_use_pct": 100.0, "load_sectors": 16.0, "store_sectors": 16.0, "active_lanes": 32.0,
+    "divergent_branch_pct": 0.0, "waves": 2.5, "dram_bytes": 24e6, "local_bytes": 0, "shared_conflict_ratio": 0.0,
+    "top_stall": "long_scoreboard", "top_stall_pct": 80.0, "memory_stall_pct": 85.0, "barrier_stall_pct": 1.0,
+    "occupancy_limiter": "registers",
+}  # fmt: skip
+IN_PTX = {
+    "access_bits": 128, "global_accesses": 8, "async_copies": 0, "matrix_instructions": 0, "atomics": 0, "barriers": 2,
+    "local_accesses": 0, "special_functions": 4,
+}  # fmt: skip
+
+
 def test_every_fact_is_in_the_catalog_with_its_origin_and_unit():
     facts = read(program(), profile(2000.0, 3000.0), evaluation=evaluation(1.6, 1.25), baselines=STOCK)
     for fact in facts.facts:
         entry = CATALOG[fact.name]
         assert (fact.origin, fact.unit) == (entry.origin, entry.unit)
         assert ("program" in entry.subjects) == (fact.subject == "")
-    on_gpu = {"registers", "shared_bytes", "warps", "occupancy_ratio"}
-    assert {fact.name for fact in facts.facts} == set(CATALOG) - on_gpu, "it has every fact of a processor"
+    on_gpu = {
+        "registers",
+        "shared_bytes",
+        "warps",
+        "occupancy_ratio",
+        "graph_gain_ratio",
+        "compute_capability",
+    }
+    on_gpu |= set(COUNTED) | {"counted_bound", "counted_traffic_ratio"} | set(IN_PTX) | {"fill_ratio"}
+    elsewhere = on_gpu | {name for name in CATALOG if name.startswith("conv_")} | {"expected_share_ratio"}
+    assert {fact.name for fact in facts.facts} == set(CATALOG) - elsewhere, "it has every fact of a processor"
     assert len({(fact.name, fact.subject) for fact in facts.facts}) == len(facts.facts)
 
 
@@ -289,3 +313,48 @@ def test_occupancy_is_what_registers_and_shared_memory_leave(registers, shared, 
     facts = ExpertFeatureReader(MACHINE, "cuda").read(candidate(program()), seen, FLOOR)
     assert facts.get("occupancy_ratio", "rows") == share
     assert facts.get("target") == "cuda"
+
+
+def counted(**changes) -> Profile:
+    return profile(2000.0).model_copy(
+        update={"kind": "counters", "counters": {"rows": {**COUNTED, **changes}, "_foreign": {"waves": 1.0}}}
+    )
+
+
+def test_counters_of_a_kernel_are_facts_beside_its_times():
+    facts = read(program(), counted())
+    for name, value in COUNTED.items():
+        assert facts.get(name, "rows") == value
+    assert facts.get("counted_traffic_ratio", "rows") == pytest.approx(24e6 / 16e6), "read more than once"
+    assert facts.get("kernel_bound", "rows") is not None
+    assert facts.get("waves", "_foreign") is None, "no kernel of the program"
+
+
+@pytest.mark.parametrize(
+    ("changes", "bound"),
+    [
+        ({}, "latency"),
+        ({"dram_throughput_pct": 80.0}, "memory"),
+        ({"l2_throughput_pct": 70.0, "sm_throughput_pct": 60.0}, "memory"),
+        ({"sm_throughput_pct": 75.0}, "compute"),
+        ({"counted_us": 4.0, "dram_throughput_pct": 80.0}, "overhead"),
+        ({"counted_us": 8.0, "counted_launches": 2}, "overhead"),
+        ({"sm_throughput_pct": None}, None),
+    ],
+)
+def test_what_counters_say_a_kernel_spends_its_time_on(changes, bound):
+    assert read(program(), counted(**changes)).get("counted_bound", "rows") == bound
+
+
+def test_what_a_kernel_is_expected_to_wait_for():
+    assert read(program()).get("expected_bound", "rows") == "compute", (
+        "4 million exponentials at 4 a nanosecond"
+    )
+
+
+def test_a_source_without_a_program_has_the_counters_of_all_its_kernels():
+    told = counted().model_copy(update={"static": {"_foreign": {"registers": 40}}})
+    facts = ExpertFeatureReader(MACHINE, "cuda").read(candidate(), told, FLOOR)
+    assert facts.get("waves", "_foreign") == 1.0
+    assert facts.get("registers", "_foreign") == 40
+    assert facts.get("dram_throughput_pct", "rows") == 30.0

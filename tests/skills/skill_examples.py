@@ -35,6 +35,8 @@ PRODUCT = {"op": "aten.mm.default", "share_ratio": 0.4}
 MEASURED = {
     "floor_share_ratio", "share_ratio", "kernel_bound", "parallel_efficiency_ratio", "bandwidth_share_ratio",
     "exp_share_ratio", "flops_share_ratio", "time_us", "overhead_share_ratio", "base_ms", "best_stock_ratio",
+    "dram_throughput_pct", "achieved_occupancy_pct", "barrier_stall_pct", "memory_stall_pct", "waves", "load_use_pct",
+    "store_use_pct", "divergent_branch_pct", "active_lanes",
 }  # fmt: skip
 
 

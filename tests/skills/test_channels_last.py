@@ -6,8 +6,8 @@ from torch import nn
 from kernelskill.evaluation.worker.capture import capture
 from kernelskill.program import Program, write
 from kernelskill.records import Facts, Reference, Task, TensorSpec, Workload
-from kernelskill.skills import library
 from kernelskill.skills.library import load_recipe
+from kernelskill.skills.sources import BUNDLED
 
 SOURCE = """
 import torch
@@ -40,7 +40,7 @@ def test_convolutions_run_in_channels_last_with_the_same_result():
     graph = capture(model, (x,), {})
     graph["outputs_tree"] = {"tensor": 0}
     program = Program.model_validate({"graph": graph})
-    recipe = load_recipe(library.BUNDLED / "channels_last" / "recipe.py")
+    recipe = load_recipe(BUNDLED / "channels_last" / "recipe.py")
     (edit,) = recipe.propose(program, Facts())
     changed = recipe.apply(program, edit)
     assert sum(node.op == "aten.clone.default" for node in changed.graph.nodes) == 4

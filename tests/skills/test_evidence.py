@@ -100,8 +100,8 @@ def test_export_and_merge_are_lossless_and_idempotent(store, tmp_path):
     assert store.export(lines) == 4
     other = EvidenceStore(tmp_path / "other.sqlite")
     other.add(rows[2])
-    assert other.merge(lines) == 3
-    assert other.merge(lines) == 0
+    assert other.read_export(lines) == 3
+    assert other.read_export(lines) == 0
     assert set(row.model_dump_json() for row in other.rows()) == set(
         row.model_dump_json() for row in store.rows()
     )
@@ -114,10 +114,10 @@ def test_a_bad_line_imports_nothing(store, tmp_path):
     lines.write_text(lines.read_text() + '{"run": "x"}\n')
     other = EvidenceStore(tmp_path / "other.sqlite")
     with pytest.raises(StoreError, match=r"rows.jsonl, line 2: \w+: Field required"):
-        other.merge(lines)
+        other.read_export(lines)
     assert other.rows() == ()
     with pytest.raises(StoreError, match="cannot be read"):
-        other.merge(tmp_path / "nowhere")
+        other.read_export(tmp_path / "nowhere")
 
 
 def test_files_that_are_not_ours_are_refused_untouched(tmp_path):
@@ -141,7 +141,7 @@ def test_a_newer_store_is_refused_untouched(store):
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = digest(store.path)
-    with pytest.raises(StoreError, match="has version 99, this program knows up to 1: update kernelskill"):
+    with pytest.raises(StoreError, match="has version 99, this program knows up to 2: update kernelskill"):
         EvidenceStore(store.path)
     assert digest(store.path) == before
 

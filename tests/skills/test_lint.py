@@ -4,9 +4,11 @@ import pytest
 from skill_examples import MEASURED, write_skill
 
 from kernelskill.features import CATALOG
+from kernelskill.features.catalog import TOLD
 from kernelskill.skills import lint, read_cards
-from kernelskill.skills.library import BUNDLED
-from kernelskill.skills.lint import unread_facts
+from kernelskill.skills.lint import dead_facts, unread_facts
+from kernelskill.skills.sources import BUNDLED
+from kernelskill.skills.stock import examine
 
 KNOWN = {*MEASURED, "kernel_kind", "rows", "threads", "in_cache", "operators_left"}
 VALUES = {"kernel_bound": ("memory", "compute", "latency", "overhead")}
@@ -60,6 +62,43 @@ def test_each_planted_fault_is_found(tmp_path, fields, field, words):
     assert words in found[0][1]
 
 
+EXAMPLE = "## Worked example\n```python\n{}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "words"),
+    [
+        ("targets: [cpu]", "targets: [cuda]", "targets", "contradiction: the condition never holds together with targets"),
+        ("tiers: [high, medium, low]", "tiers: [low]", "tiers", "contradiction: the condition never holds together with headroom"),
+        ("## Mechanism\nText.", "## Mechanism\nOr see another-skill.", "body", "'another-skill' is referred to"),
+        ("## Mechanism\nText.", "## Mechanism\n[Figure](figure.svg).", "body", "the link to figure.svg leads nowhere"),
+        ("source: this test", "source: <where the idea comes from>", "source", "text of the template is still there"),
+        ("## Worked example\nText.", EXAMPLE.format("assert 1 == 2"), "Worked example", "line 1: assert 1 == 2: AssertionError"),
+        ("## Worked example\nText.", EXAMPLE.format("x = 1\nedited(nothing)"), "Worked example", "line 2: edited(nothing): NameError"),
+        ("## Worked example\nText.", EXAMPLE.format("x ="), "Worked example", "SyntaxError"),
+        ("## Mechanism\n", "## Mechanism\n", "Worked example", "must have an example that runs"),
+    ],
+)  # fmt: skip
+def test_contradictions_references_and_examples(tmp_path, old, new, field, words):
+    applies = "kernel_bound == 'memory' and target == 'cpu' and floor_share_ratio < 0.5"
+    path = write_skill(tmp_path, applies=applies)
+    text = path.read_text()
+    if field != "Worked example":
+        text = text.replace("## Worked example\nText.", EXAMPLE.format("assert edited"))
+    assert old in text
+    path.write_text(text.replace(old, new))
+    found = lint([tmp_path], known={*KNOWN, "target"}, measured=MEASURED, values=VALUES, examples=True)
+    assert [flaw.field for flaw in found] == [field], found
+    assert words in found[0].rule
+
+
+def test_an_example_that_runs_has_the_recipe_at_hand(tmp_path):
+    path = write_skill(tmp_path)
+    block = 'before = fused(calls(("a", "exp.default", ("x",))))\nassert edited(before).kernels[0].schedule.unroll == 2'
+    path.write_text(path.read_text().replace("## Worked example\nText.", EXAMPLE.format(block)))
+    assert lint([tmp_path], examples=True) == []
+
+
 def test_a_missing_field_and_a_duplicate_id_are_found_beside_each_other(tmp_path):
     path = write_skill(tmp_path / "a", "broken")
     path.write_text(path.read_text().replace("source: this test\n", ""))
@@ -79,19 +118,45 @@ def test_facts_that_no_card_reads(tmp_path):
     )
 
 
-def test_the_bundled_stock_is_sound_but_for_recipes():
-    values = {
-        **VALUES,
-        "kernel_kind": ("map", "reduce", "row", "strided", "scan", "pool"),
-        "vector_bits_used": (0, 128, 256, 512),
-    }
-    found = [flaw for flaw in lint([BUNDLED], measured=MEASURED, values=values) if flaw.field != "recipe.py"]
-    assert found == []
+def test_recipes_rules_and_told_facts_are_read(tmp_path):
+    recipe = RECIPE_READING_FACTS
+    write_skill(tmp_path, applies="kernel_bound == 'memory'", recipe=recipe)
+    known = {"threads", "wrapper", "flops", "gathers"}
+    assert unread_facts(read_cards([tmp_path]), known, told=["flops"]) == ("gathers",)
 
 
-def test_lint_is_deterministic():
-    assert lint([BUNDLED]) == lint([BUNDLED])
+RECIPE_READING_FACTS = """
+def propose(program, facts):
+    return [] if facts.get("threads") else []
 
 
-def test_bundled_cards_read_only_facts_that_exist():
-    assert lint([BUNDLED], known=set(CATALOG)) == []
+def apply(program, edit):
+    return program
+"""
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return examine([BUNDLED])
+
+
+def test_the_bundled_stock_has_no_flaw(bundled):
+    assert bundled.flaws == ()
+    assert bundled.skills >= 48
+    assert bundled.executable >= 30
+
+
+def test_most_sampled_bases_admit_a_skill_and_nearly_every_skill_is_admitted_there(bundled):
+    assert len(bundled.coverage.never) <= 4
+    assert bundled.coverage.without_ratio < 0.3
+    assert "sampled bases" in str(bundled)
+
+
+def test_a_fact_that_nothing_reads_is_a_flaw_of_the_stock():
+    found = dead_facts(BUNDLED, read_cards([BUNDLED]), {*CATALOG, "colour"}, TOLD)
+    assert [flaw.rule for flaw in found] == ["'colour' is a fact that nothing reads"]
+
+
+def test_lint_is_deterministic(tmp_path):
+    write_skill(tmp_path, applies="kernel_bound == 'memory' and rows > 9", conflicts="[nobody]")
+    assert lint([tmp_path]) == lint([tmp_path]) != []

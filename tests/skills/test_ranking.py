@@ -71,13 +71,15 @@ def test_only_verified_rows_are_gain_and_only_blameworthy_ones_are_donts():
 
 
 def test_the_guard_suspends_where_it_hurts_and_nowhere_else():
-    hurts = [row(0.8, attempt=index) for index in range(3)]
-    assert "3 verified tries in like contexts were 0.8x" in estimate(0.3, hurts, HERE).suspended
+    hurts = [row(0.8, attempt=index) for index in range(2)]
+    found = estimate(0.3, hurts, HERE).suspended
+    assert "of 2 verified tries in like contexts 2 were slower and 0 faster, 0.8x on average" in found
     assert estimate(0.3, hurts, SAME_KIND).suspended
     assert not estimate(0.3, hurts, ELSEWHERE).suspended
-    assert not estimate(0.3, hurts[:2], HERE).suspended
-    assert not estimate(0.3, [row(0.97)] * 3, HERE).suspended, "within what programs differ by"
-    assert not estimate(0.3, [*hurts, row(1.6)], HERE).suspended
+    assert not estimate(0.3, hurts[:1], HERE).suspended, "one loss may be chance"
+    assert estimate(0.3, [row(0.96, spread=0.02)] * 2, HERE).suspended, "small, but the judge was sure of it"
+    assert not estimate(0.3, [row(0.99, spread=0.05)] * 3, HERE).suspended, "within the noise"
+    assert not estimate(0.3, [*hurts, row(1.6)], HERE).suspended, "it has paid here as well"
     donts = [row(None, verdict=Status.CRASHED)] * 9
     assert not estimate(0.3, donts, HERE).suspended, "failures lower the rank, they are no measurement"
 

@@ -10,7 +10,8 @@ from kernelskill.program import triton
 from kernelskill.program.cpp import source
 from kernelskill.program.program import Program, program_hash
 from kernelskill.records import Edit, Graph, GraphInput, GraphState, Node, Ref, TensorSpec
-from kernelskill.skills.library import BUNDLED, load_recipe
+from kernelskill.skills.library import load_recipe
+from kernelskill.skills.sources import BUNDLED
 
 RECIPES = {
     path.parent.name.replace("_", "-"): load_recipe(path) for path in sorted(BUNDLED.glob("*/recipe.py"))
@@ -156,7 +157,7 @@ LONG_SCAN = applied("single-pass-scan", program(("c", "cumsum.default", ("x", 0)
 SCHEDULED = {
     "tune-threads": (MAP, "threads"), "widen-vectors": (MAP, "vector_bits"), "stream-stores": (MAP, "nontemporal"),
     "unroll-accumulate": (ROW, "accumulators"), "split-rows": (ROW, "split"), "block-inner": (STRIDED, "block"),
-    "reduce-unrolling": (ROW, "accumulators"),
+    "reduce-unrolling": (ROW, "accumulators"), "tune-grain": (MAP, "grain"), "narrow-vectors": (MAP, "vector_bits"),
 }  # fmt: skip
 
 
@@ -285,3 +286,47 @@ def test_unrolling_is_taken_back_step_by_step_and_only_where_there_is_some():
     assert edit.space == {"unroll": (2, 1)}
     (edit,) = proposed("reduce-unrolling", STRIDED)
     assert edit.space == {"block": (128, 64)}
+
+
+def gpu_text(base: Program) -> str:
+    return "".join(launch.function() for launch in triton.kernel_function(base.kernels[0]).launches)
+
+
+def test_loads_are_pipelined_only_where_a_loop_walks_a_row():
+    long = applied(
+        "fuse-reduction", program(("m", "sum.dim_IntList", ("x", (1,)), (8,)), shape=(8, 1_000_000))
+    )
+    (edit,) = proposed("pipeline-loads", long)
+    texts = {gpu_text(long)}
+    for count in edit.space["gpu_num_stages"]:
+        tried = edit.model_copy(update={"parameters": {"gpu_num_stages": count}})
+        after = RECIPES["pipeline-loads"].apply(long, tried)
+        assert f"num_stages={count}" in gpu_text(after)
+        texts.add(gpu_text(after))
+    assert len(texts) == 1 + len(edit.space["gpu_num_stages"])
+    assert proposed("pipeline-loads", MAP) == proposed("pipeline-loads", SHORT_ROWS) == []
+
+
+def test_occupancy_is_raised_by_fewer_values_a_thread():
+    name = MAP.kernels[0].name
+    (edit,) = proposed("raise-occupancy", MAP, facts_of(None, **{name: {"warps": 4}}))
+    assert edit.parameters == {"gpu_block": 512, "gpu_num_warps": 4}
+    assert edit.space == {"gpu_block": (512, 256), "gpu_num_warps": (4, 8, 16)}
+    after = RECIPES["raise-occupancy"].apply(MAP, edit)
+    assert gpu_text(after) != gpu_text(MAP)
+    (rows,) = proposed("raise-occupancy", ROW, facts_of(None, **{ROW.kernels[0].name: {"warps": 4}}))
+    assert rows.parameters == {"gpu_num_warps": 8}
+    assert RECIPES["raise-occupancy"].apply(ROW, rows).kernels[0].schedule.gpu.num_warps == 8
+    full = facts_of(None, **{ROW.kernels[0].name: {"warps": 16}})
+    assert proposed("raise-occupancy", ROW, full) == [], "no more warps to be had"
+
+
+def test_a_finer_grain_takes_more_threads_and_one_thread_needs_none():
+    small = applied("fuse-elementwise", program(("a", "exp.default", ("x",), None), shape=(40_000,)))
+    (edit,) = proposed("tune-grain", small, facts_of({"threads": 8}))
+    assert edit.parameters == {"grain": 4096}
+    assert "std::min(threads, 2)" in source(small.kernels)
+    assert "std::min(threads, 9)" in source(RECIPES["tune-grain"].apply(small, edit).kernels)
+    assert proposed("tune-grain", small, facts_of({"threads": 1})) == []
+    alone = RECIPES["tune-threads"].apply(small, proposed("tune-threads", small, facts_of({"threads": 8}))[0])
+    assert proposed("tune-grain", alone, facts_of({"threads": 8})) == []

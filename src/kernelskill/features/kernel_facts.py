@@ -131,8 +131,18 @@ def measured_facts(
         "exp_share_ratio": exponentials,
         "flops_share_ratio": arithmetic,
         "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
-        "kernel_bound": _bound(moved, exponentials + arithmetic, launch, is_map),
+        "kernel_bound": _bound(moved, exponentials + arithmetic * _pipes(ceilings), launch, is_map),
     }
+
+
+PLAIN_PIPES = 2.0
+"""A GPU's ceiling of float32 accuracy (three TF32 products for one) over the rate of its plain pipes: 140 over 67
+TFLOP/s on an H200."""
+
+
+def _pipes(ceilings: Ceilings) -> float:
+    """Factor from a share of the ceiling to a share of what a kernel without tensor cores can reach."""
+    return PLAIN_PIPES if ceilings.tf32_gflops else 1.0
 
 
 def _bound(moved: float, computed: float, launch: float, is_map: bool) -> str:

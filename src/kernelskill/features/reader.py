@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from kernelskill.errors import ProgramError
+from kernelskill.features.bounds import counted_facts, expected_bound, fill_ratio
 from kernelskill.features.catalog import CATALOG, facts_of
-from kernelskill.features.graph_facts import graph_facts, operators_left
+from kernelskill.features.graph_facts import graph_facts, operators_left, traffic_bytes
 from kernelskill.features.kernel_facts import (
+    Load,
     launch_us,
     load_of,
     measured_facts,
     occupancy_ratio,
     program_facts,
 )
+from kernelskill.features.operator_facts import expected_shares, layouts, operator_facts
 from kernelskill.program import Program
 from kernelskill.records import (
     Baselines,
@@ -65,23 +68,30 @@ class ExpertFeatureReader:
         program = _program(candidate)
         facts = list(facts_of(self._whole(floor)))
         facts += facts_of(_times(floor, evaluation, baselines))
-        facts += facts_of({"overhead_share_ratio": _overhead(profile)})
+        facts += facts_of(
+            {"overhead_share_ratio": _overhead(profile), "graph_gain_ratio": _graph_gain(baselines)}
+        )
         if program is None:
             facts += self._unknown_kernels(profile)
             return Facts(facts=tuple(facts))
         facts += facts_of(
             {**graph_facts(program.graph), "kernels": len(program.kernels), "wrapper": program.wrapper}
         )
+        facts += facts_of({"traffic_ratio": _traffic(program.graph, floor)})
+        if not program.wrapper:
+            facts += facts_of({"dispatch_ms": self._dispatch(program.graph, len(program.kernels))})
         facts += self._kernels(program, profile)
-        facts += _operators(program.graph, profile)
+        facts += _operators(program.graph, profile, floor)
         return Facts(facts=tuple(facts))
 
-    def read_graph(self, workload: Workload, floor: Floor) -> Facts:
+    def read_graph(self, workload: Workload, floor: Floor, *, baselines: Baselines | None = None) -> Facts:
         """Facts of the captured reference, before anything was written; without a graph, those of the floor."""
-        facts = list(facts_of(self._whole(floor)))
+        facts = list(facts_of({**self._whole(floor), "graph_gain_ratio": _graph_gain(baselines)}))
         if workload.graph is not None:
             facts += facts_of({**graph_facts(workload.graph), "kernels": 0, "wrapper": ""})
-            facts += _operators(workload.graph, None)
+            facts += facts_of({"dispatch_ms": self._dispatch(workload.graph, 0)})
+            facts += facts_of({"traffic_ratio": _traffic(workload.graph, floor)})
+            facts += _operators(workload.graph, None, floor)
         return Facts(facts=tuple(facts))
 
     def _whole(self, floor: Floor) -> dict[str, Scalar]:
@@ -89,11 +99,15 @@ class ExpertFeatureReader:
         return {
             "target": self._target,
             "threads": self._ceilings.threads,
+            "compute_capability": self._ceilings.compute_capability,
             "floor_ms": floor.floor_ms,
             "floor_bound": floor.bound,
             "footprint_bytes": floor.bytes_min,
             "in_cache": None if cache is None else floor.bytes_min <= cache,
         }
+
+    def _dispatch(self, graph: Graph, kernels: int) -> float:
+        return (len(operators_left(graph)) + kernels) * self._ceilings.operator_us / 1e3
 
     def _kernels(self, program: Program, profile: Profile | None) -> Iterator[Fact]:
         steps = {step.name: step for step in profile.steps if step.kind == "kernel"} if profile else {}
@@ -102,10 +116,16 @@ class ExpertFeatureReader:
             load = load_of(kernel, program.graph)
             yield from facts_of(program_facts(kernel, load), kernel.name)
             yield from _machine_code(profile, kernel.name)
+            is_map = kernel.region is not None and kernel.region.is_map
+            launch = launch_us(kernel, self._ceilings)
+            fill = (
+                fill_ratio(kernel, _compiled_warps(profile, kernel.name)) if self._target == "cuda" else None
+            )
+            expected = expected_bound(load, launch, self._ceilings, fill)
+            yield from facts_of({"expected_bound": expected, "fill_ratio": fill}, kernel.name)
+            yield from _counted(profile, kernel.name, load, is_map=is_map)
             if kernel.name in steps:
                 step = steps[kernel.name]
-                is_map = kernel.region is not None and kernel.region.is_map
-                launch = launch_us(kernel, self._ceilings)
                 measured = measured_facts(step, load, launch, self._ceilings, total_us, is_map=is_map)
                 yield from facts_of(measured, kernel.name)
 
@@ -116,6 +136,11 @@ class ExpertFeatureReader:
                 continue
             yield from facts_of({"time_us": step.time_us, "share_ratio": _share(step, profile)}, step.name)
             yield from _machine_code(profile, step.name)
+        named = {step.name for step in profile.steps} if profile else set()
+        for kernel in profile.counters if profile else ():
+            yield from _counted(profile, kernel)
+            if kernel not in named:
+                yield from _machine_code(profile, kernel)
 
 
 def _program(candidate: Candidate) -> Program | None:
@@ -146,6 +171,14 @@ def _times(floor: Floor, evaluation: Evaluation | None, baselines: Baselines | N
     return {"base_ms": base_ms, "floor_share_ratio": floor.floor_ms / base_ms, "best_stock_ratio": ratio}
 
 
+def _graph_gain(baselines: Baselines | None) -> float | None:
+    """What replaying saves the reference; None where either arm was not timed."""
+    if baselines is None:
+        return None
+    eager, replayed = baselines.ms("eager"), baselines.ms("graph")
+    return eager / replayed if eager and replayed else None
+
+
 def _overhead(profile: Profile | None) -> float | None:
     """Share of a call outside of kernels and operators; None when it was not measured."""
     if profile is None or not profile.total_us or not profile.steps:
@@ -162,14 +195,36 @@ def _machine_code(profile: Profile | None, kernel: str) -> Iterator[Fact]:
         yield from facts_of({"occupancy_ratio": occupancy_ratio(*map(int, sizes))}, kernel)  # type: ignore[arg-type]
 
 
-def _operators(graph: Graph, profile: Profile | None) -> Iterator[Fact]:
-    """Leftover operators by node, with a share of the time that was measured under their name."""
+def _traffic(graph: Graph, floor: Floor) -> float | None:
+    """What the operators and kernels move one by one, over what must move; None where nothing must."""
+    return traffic_bytes(graph) / floor.bytes_min if floor.bytes_min else None
+
+
+def _compiled_warps(profile: Profile | None, kernel: str) -> Scalar:
+    return profile.static.get(kernel, {}).get("warps") if profile else None
+
+
+def _counted(
+    profile: Profile | None, kernel: str, load: Load | None = None, *, is_map: bool = False
+) -> Iterator[Fact]:
+    """What hardware counters say of a kernel, where they were read."""
+    counted = profile.counters.get(kernel) if profile else None
+    if counted:
+        known = {name: value for name, value in counted.items() if name in CATALOG}
+        yield from facts_of(counted_facts(known, load, is_map=is_map), kernel)
+
+
+def _operators(graph: Graph, profile: Profile | None, floor: Floor) -> Iterator[Fact]:
+    """Leftover operators by node, with a share of the time that was measured under their name, or is expected."""
     nodes = operators_left(graph)
+    specs = layouts(graph)
     times = _node_times(nodes, profile) if profile else {}
+    expected = {} if times else expected_shares(nodes, floor)
     for node in nodes:
         time_us = times.get(node.name)
         share = time_us / profile.total_us if profile and profile.total_us and time_us is not None else None
-        yield from facts_of({"op": node.op, "time_us": time_us, "share_ratio": share}, node.name)
+        measured = {"time_us": time_us, "share_ratio": share, "expected_share_ratio": expected.get(node.name)}
+        yield from facts_of({**operator_facts(node, specs), **measured}, node.name)
 
 
 def _node_times(nodes: tuple[Node, ...], profile: Profile) -> dict[str, float]:

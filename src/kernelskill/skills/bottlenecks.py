@@ -41,13 +41,71 @@ class Signature:
     """Quantity over facts; a match whose weight is not known counts for nothing but is kept."""
 
 
+HEAVY = ("matmul", "conv", "attention", "recurrent")
+"""Families whose library calls are worth replacing for their own sake."""
+BUSY, WAITING = 80, 30
+"""Percent of its peak from which memory is what a kernel runs at; percent of warps' time from which waiting counts."""
+QUIET = "dram_throughput_pct < 60 and l2_throughput_pct < 60"
+COLD = "dram_throughput_pct < 40 and l2_throughput_pct < 40"
+"""Memory that is not what a kernel runs at. These thresholds over counters are those of the method's decision table."""
 BOTTLENECKS: dict[str, tuple[Signature, ...]] = {
-    "memory-bandwidth": (Signature("kernel", "kernel_bound == 'memory'", "share_ratio"),),
-    "compute": (Signature("kernel", "kernel_bound == 'compute'", "share_ratio"),),
-    "latency": (Signature("kernel", "kernel_bound == 'latency'", "share_ratio"),),
+    "memory-bandwidth": (
+        Signature("kernel", "kernel_bound == 'memory'", "share_ratio"),
+        Signature("kernel", f"dram_throughput_pct >= {BUSY} or l2_throughput_pct >= {BUSY}", "share_ratio"),
+    ),
+    "compute": (
+        Signature("kernel", "kernel_bound == 'compute'", "share_ratio"),
+        Signature(
+            "kernel",
+            "(sm_throughput_pct >= 70 or special_function_pct >= 60) "
+            f"and memory_stall_pct < {WAITING} and {QUIET} and kernel_bound != 'memory'",
+            "share_ratio",
+        ),
+    ),
+    "latency": (
+        Signature("kernel", "kernel_bound == 'latency'", "share_ratio"),
+        Signature(
+            "kernel",
+            f"dram_throughput_pct < {BUSY} and l2_throughput_pct < {BUSY} and memory_stall_pct >= {WAITING} "
+            "and (sm_throughput_pct < 40 or achieved_occupancy_pct >= 75) "
+            "and kernel_bound != 'compute' and counted_bound != 'overhead'",
+            "share_ratio",
+        ),
+    ),
+    # A warp's threads ask for more than they use, for the same again, or for one bank at a time.
+    "access-pattern": (
+        Signature(
+            "kernel", "load_sectors >= 8 and load_use_pct < 60", "share_ratio * (1 - load_use_pct / 100)"
+        ),
+        Signature(
+            "kernel", "store_sectors >= 8 and store_use_pct < 60", "share_ratio * (1 - store_use_pct / 100)"
+        ),
+        Signature("kernel", "counted_traffic_ratio >= 1.5", "share_ratio * (1 - 1 / counted_traffic_ratio)"),
+        Signature(
+            "kernel",
+            "shared_conflict_ratio >= 0.25 and l1_throughput_pct >= 40",
+            "share_ratio * shared_conflict_ratio",
+        ),
+        Signature(
+            "kernel",
+            f"l1_throughput_pct >= 70 and sm_throughput_pct < 40 and {COLD} and counted_bound != 'overhead'",
+            "share_ratio",
+        ),
+    ),
+    "register-pressure": (
+        Signature("kernel", "occupancy_limiter == 'registers' and registers >= 96", "share_ratio"),
+        Signature("kernel", "local_bytes > 0 or (registers > 0 and spills >= 1)", "share_ratio"),
+    ),
+    "divergence": (
+        Signature(
+            "kernel", "divergent_branch_pct >= 5 and " + QUIET, "share_ratio * divergent_branch_pct / 100"
+        ),
+    ),
     "launch-overhead": (
-        Signature("kernel", "kernel_bound == 'overhead'", "share_ratio"),
+        Signature("kernel", "kernel_bound == 'overhead' or counted_bound == 'overhead'", "share_ratio"),
         Signature("program", "overhead_share_ratio >= 0.15", "overhead_share_ratio"),
+        Signature("program", "graph_gain_ratio >= 1.1", "1 - 1 / graph_gain_ratio"),
+        Signature("program", "target == 'cuda' and dispatch_ms > floor_ms", "1 - floor_ms / dispatch_ms"),
     ),
     # The idle share of the threads during the kernel, not the whole kernel.
     "thread-scaling": (
@@ -59,14 +117,26 @@ BOTTLENECKS: dict[str, tuple[Signature, ...]] = {
     "unfused-steps": (
         Signature("program", "operators_left >= 2", "1 - 1 / operators_left"),
         Signature("program", "kernels >= 2", "1 - 1 / kernels"),
+        Signature("program", "traffic_ratio >= 1.5", "1 - 1 / traffic_ratio"),
     ),
     "library-operators": (
         Signature("operator", "share_ratio > 0", "share_ratio"),
+        Signature("operator", f"op_family in {HEAVY} and expected_share_ratio > 0", "expected_share_ratio"),
         Signature("program", "operators_left >= 1", "0.01"),
     ),
-    "redundant-work": (Signature("program", "count_dead >= 1 or count_noop >= 1", "0.05"),),
+    "redundant-work": (
+        Signature("program", "count_dead >= 1 or count_noop >= 1 or count_rewrite >= 1", "0.05"),
+        Signature(
+            "program", "count_linear_fold >= 1 or count_masked_product >= 1 or count_slice >= 1", "0.5"
+        ),
+    ),
     "data-layout": (Signature("program", "count_conv >= 1", "0.05"),),
-    "no-headroom": (Signature("program", f"floor_share_ratio >= {AT_FLOOR}", "floor_share_ratio"),),
+    "no-headroom": (
+        Signature("program", f"floor_share_ratio >= {AT_FLOOR}", "floor_share_ratio"),
+        Signature(
+            "program", "operators_left == 1 and traffic_ratio < 1.1 and floor_bound == 'memory'", "0.5"
+        ),
+    ),
 }
 """Bottleneck -> its signatures; one match is enough."""
 

@@ -6,6 +6,7 @@ What breaks a rule is refused with file, field, value and rule.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable
 from functools import cached_property
@@ -18,7 +19,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from kernelskill.errors import SkillError
 from kernelskill.records import Record
 from kernelskill.skills.bottlenecks import BOTTLENECKS, STRUCTURES, Headroom
-from kernelskill.skills.expression import Condition
+from kernelskill.skills.expression import Condition, FactIndex, Quantity
 
 CARD = "SKILL.md"
 RECIPE = "recipe.py"
@@ -36,6 +37,8 @@ class ExpectedGain(Record):
     """ln(time before / time after) of the subject where the gate admits it, success assumed."""
     reasoning: str = Field(min_length=40)
     """Why so much: bytes, instructions or calls saved."""
+    at_most: str = ""
+    """Quantity over facts: what no such edit can exceed, as a factor of the subject; "" = nothing is known."""
 
 
 class Front(Record):
@@ -48,6 +51,10 @@ class Front(Record):
     id: str = Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)
     title: str = Field(min_length=3, max_length=100)
     kind: Kind
+    status: Literal["approved", "quarantined"] = "approved"
+    """quarantined: distilled from one win, and not yet proven on other tasks."""
+    origin: str = ""
+    """Task that a distilled skill comes from."""
     applies: str
     """Gate expression over facts; for subject `kernel` or `operator`, asked for each of them."""
     subject: SubjectKind
@@ -97,6 +104,20 @@ class Card(Front):
         """The gate expression, ready to be asked."""
         return Condition(self.applies, f"{self.path}: applies")
 
+    @cached_property
+    def limit(self) -> Quantity | None:
+        """The limit of the gain, ready to be asked."""
+        text = self.expected_gain.at_most
+        return Quantity(text, f"{self.path}: expected_gain.at_most") if text else None
+
+    def prior(self, index: FactIndex, subject: str) -> float:
+        """Expected log speedup of a subject before there is evidence: what the card says, within its limit."""
+        if self.status == "quarantined":
+            return 0.0
+        most = self.limit.value(index, subject) if self.limit else None
+        stated = self.expected_gain.prior_log_speedup
+        return stated if most is None else min(stated, math.log(max(most, 1.0)))
+
     @property
     def recipe(self) -> Path | None:
         """The recipe beside the card; None for knowledge."""
@@ -137,7 +158,9 @@ def read_card(path: Path) -> Card:
     for heading in SECTIONS:
         if not found.get(heading):
             raise SkillError(f"{path}: body: section {heading!r} must exist and have text")
-    card.condition  # noqa: B018 - a broken expression is refused here, not in the middle of a run
+    # Broken expressions are refused here, not in the middle of a run.
+    card.condition  # noqa: B018
+    card.limit  # noqa: B018
     return card
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelskill.errors import StoreError
+from kernelskill.scratch import prefix
 from kernelskill.skills.experience import Context, Evidence
 from kernelskill.skills.ranking import Estimate, estimate
 
@@ -39,14 +41,17 @@ MIGRATIONS = (
     );
     CREATE INDEX evidence_by_skill ON evidence (skill, date);
     """,
+    "ALTER TABLE evidence ADD COLUMN driver TEXT NOT NULL DEFAULT ''",
 )
 """Statements that lead from version k to k + 1 (`PRAGMA user_version`). Only ever appended to."""
 
 _CONTEXT = ("device", "kernel_kind", "bound", "op_class")
 _PLAIN = (
     "run", "attempt", "task", "skill", "subject", "action", "shapes", "tier", "headroom", "bottleneck", "compared_to",
-    "verdict", "torch", "program", "date",
+    "verdict", "torch", "driver", "program", "date",
 )  # fmt: skip
+FILTERS = ("run", "task", "skill", "device", "torch", "driver")
+"""Columns that rows can be forgotten by."""
 _COLUMNS = (*_PLAIN, *_CONTEXT, "parameters", "sole", "speedup_low", "speedup", "speedup_high")
 
 
@@ -98,6 +103,41 @@ class EvidenceStore:
         return len(rows)
 
     def merge(self, path: Path) -> int:
+        """Add the rows of another store; returns how many were new. All or nothing, and the other file stays as it is.
+
+        Raises:
+            StoreError: there is no such file, or it is no store that this program can read.
+        """
+        if not path.is_file():
+            raise StoreError(f"evidence store {path} does not exist")
+        with tempfile.TemporaryDirectory(prefix=prefix("evidence")) as folder:
+            copy = Path(folder) / "evidence.sqlite"  # an older version is brought up to date there
+            _copied(path, copy)
+            return self._insert(EvidenceStore(copy).rows())
+
+    def forget(self, *, before: str = "", **equal: str) -> int:
+        """Remove the rows that fit all that is given; returns how many.
+
+        Args:
+            before: ISO date; rows that are older.
+            equal: column -> value, of `FILTERS`. A trailing `*` fits all values that begin so (torch="2.6*").
+
+        Raises:
+            StoreError: nothing is given, which would be everything, or a column cannot be chosen by.
+        """
+        unknown = set(equal) - set(FILTERS)
+        if unknown or not (equal or before):
+            raise StoreError(
+                f"forget by some of {', '.join(FILTERS)} or by date, not by {sorted(unknown) or 'nothing'}"
+            )
+        conditions = [f"{name} GLOB ?" for name in equal] + ["date < ?"] * bool(before)
+        values = [*(_pattern(value) for value in equal.values()), *([before] if before else [])]
+        with self._connection() as connection, _transaction(connection):
+            return connection.execute(
+                f"DELETE FROM evidence WHERE {' AND '.join(conditions)}", values
+            ).rowcount
+
+    def read_export(self, path: Path) -> int:
         """Add the rows of a file that `export` wrote; returns how many were new. All or nothing.
 
         Raises:
@@ -189,6 +229,27 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _copied(source: Path, target: Path) -> None:
+    """A consistent copy of a database that other processes may be writing to."""
+    try:
+        with (
+            closing(
+                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
+            ) as opened,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            opened.backup(copy)
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"evidence store {source} cannot be read ({error}); nothing was changed") from error
+
+
+def _pattern(value: str) -> str:
+    """A GLOB pattern that fits the value itself; only a `*` at its end is one."""
+    stem = value.removesuffix("*")
+    plain = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in stem)
+    return plain + "*" * (stem != value)
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 
 from kernelskill.errors import StoreError
 from kernelskill.records import Attempt, Facts, Interval, Json, Record, Scalar, Status
@@ -66,6 +68,8 @@ class Evidence(Record):
     speedup: Interval | None = None
     verdict: Status
     torch: str = ""
+    driver: str = ""
+    """Version of the GPU's driver; "" on a processor, or where the system does not tell."""
     program: str = ""
     """Version of this program."""
     date: str = ""
@@ -125,7 +129,8 @@ def evidence_of(attempt: Attempt, facts: Facts, device: str, context: Json) -> E
         subject=subject,
         action="+".join(dict.fromkeys(edit.action for edit in plan.edits)),
         parameters=_parameters(attempt),
-        sole=all(edit.skill == plan.skill for edit in plan.edits),
+        # What a model wrote by hand says nothing about the recipe of that name.
+        sole=plan.intent is None and all(edit.skill == plan.skill for edit in plan.edits),
         context=context_of(situation, subject, device),
         shapes=str(context.get("shapes", "")) or _shapes(situation, subject),
         tier=evaluation.tier,
@@ -135,9 +140,15 @@ def evidence_of(attempt: Attempt, facts: Facts, device: str, context: Json) -> E
         speedup=speedup,
         verdict=evaluation.status,
         torch=_version("torch"),
+        driver=driver_version() if _on_gpu(situation) else "",
         program=_version("kernelskill"),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _on_gpu(situation: Situation) -> bool:
+    target = situation.index.find("target", "")
+    return target is not None and target.value == "cuda"
 
 
 def _parameters(attempt: Attempt) -> Json:
@@ -152,6 +163,16 @@ def _shapes(situation: Situation, subject: str) -> str:
         return ""
     found = [situation.index.find(name, subject) for name in ("rows", "row_length", "inner_length")]
     return "x".join(str(fact.value) for fact in found if fact)
+
+
+def driver_version() -> str:
+    """Version of the NVIDIA driver, as its module tells it; "" where there is none."""
+    try:
+        told = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", told)
+    return found[0] if found else ""
 
 
 def _version(distribution: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -17,14 +17,15 @@ from kernelskill.skills.card import CARD, Card, read_card
 from kernelskill.skills.evidence import NEWEST, EvidenceStore
 from kernelskill.skills.experience import Evidence, context_of, evidence_of
 from kernelskill.skills.gate import Situation, assess, decide
+from kernelskill.skills.quarantine import Quarantine
 from kernelskill.skills.ranking import Estimate, estimate, of_program
+from kernelskill.skills.sources import folders
 
 if TYPE_CHECKING:
     from kernelskill.program.program import Program
 
-BUNDLED = Path(__file__).parent / "library"
-"""Skills that come with the program."""
-
+DISTILLED = "skills"
+"""Folder beside the evidence that distilled skills are written to."""
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +73,13 @@ class ExpertLibrary:
     def __init__(self, store: EvidenceStore | None, extra: Sequence[Path] = (), device: str = "") -> None:
         self.store = store
         self.device = device
-        self._cards = {card.id: card for card in read_cards((BUNDLED, *extra))}
+        self._quarantine = Quarantine(store.path.parent / DISTILLED) if store else None
+        distilled: tuple[Path, ...] = ()
+        if store and self._quarantine:
+            for skill in self._quarantine.promote(store):
+                _log.info("distilled skill %s is approved: it won on other tasks", skill)
+            distilled = self._quarantine.folders()
+        self._cards = {card.id: card for card in read_cards((*folders(extra), *distilled))}
         self._recipes: dict[str, ModuleType] = {}
 
     def cards(self) -> tuple[Card, ...]:
@@ -159,25 +166,56 @@ class ExpertLibrary:
         if self.store is None:
             return
         row = evidence_of(attempt, facts, self.device, context)
-        if row is not None:
-            self.store.add(row)
+        if row is None:
+            return
+        self.store.add(row)
+        taken = self._quarantine.take(attempt, facts, row, self._cards) if self._quarantine else None
+        if taken is not None:
+            _log.info("a win that no skill explains was distilled: %s", taken)
 
     def _decisions(self, cards: Sequence[Card], situation: Situation) -> tuple[GateDecision, ...]:
         """Decisions on some cards, best first."""
         scored = []
         for card in cards:
             rows = self.store.rows(card.id, NEWEST) if self.store else ()
-            scored += [self._scored(card, item, situation, rows) for item in decide(card, situation)]
+            decisions = self._gated(card, situation)
+            scored += [self._scored(card, item, decisions, situation, rows) for item in decisions]
         scored.sort(key=lambda item: (-item[0], item[1].skill, item[1].subject))
-        return tuple(decision for _, decision in scored)
+        return tuple(self._on_probation([decision for _, decision in scored]))
+
+    def _gated(self, card: Card, situation: Situation) -> tuple[GateDecision, ...]:
+        """The gate's word on one card, subject by subject."""
+        return tuple(decide(card, situation))
+
+    def _on_probation(self, decisions: Sequence[GateDecision]) -> Iterator[GateDecision]:
+        """At most one quarantined skill is admitted on a base: others may cost rounds for nothing."""
+        admitted = ""
+        for item in decisions:
+            if item.admitted and self.card(item.skill).status == "quarantined":
+                if admitted not in {"", item.skill}:
+                    reason = f"quarantined, and {admitted} is tried first: one distilled skill at a time"
+                    yield item.model_copy(
+                        update={"admitted": False, "reason": reason, "expected_speedup": None}
+                    )
+                    continue
+                admitted = item.skill
+            yield item
 
     def _scored(
-        self, card: Card, decision: GateDecision, situation: Situation, rows: Sequence[Evidence]
+        self,
+        card: Card,
+        decision: GateDecision,
+        decisions: Sequence[GateDecision],
+        situation: Situation,
+        rows: Sequence[Evidence],
     ) -> tuple[float, GateDecision]:
         """Score and decision; refusals sort behind everything. Evidence may still refuse what the gate admits."""
         if not decision.admitted:
             return float("-inf"), decision
-        found = self._estimate(card, decision.subject, situation, rows)
+        together = (
+            [item.subject for item in decisions if item.admitted] if card.subject == "operator" else None
+        )
+        found = self._estimate(card, decision.subject, situation, rows, together)
         if found.suspended:
             refusal = {"admitted": False, "reason": found.suspended, "measured": True}
             return float("-inf"), decision.model_copy(update=refusal)
@@ -186,10 +224,18 @@ class ExpertLibrary:
         update = {"reason": reason, "expected_speedup": found.expected_speedup}
         return found.score, decision.model_copy(update=update)
 
-    def _estimate(self, card: Card, subject: str, situation: Situation, rows: Sequence[Evidence]) -> Estimate:
-        share = situation.index.find("share_ratio", subject) if subject else None
-        part = float(share.value) if share and isinstance(share.value, int | float) else None
-        prior = of_program(card.expected_gain.prior_log_speedup, part)
+    def _estimate(
+        self,
+        card: Card,
+        subject: str,
+        situation: Situation,
+        rows: Sequence[Evidence],
+        together: Sequence[str] | None = None,
+    ) -> Estimate:
+        """Prior by Amdahl's law, then evidence; `together` are subjects that the skill would change at once."""
+        shares = [_share(situation, item) for item in together or [subject]]
+        known = [share for share in shares if share is not None]
+        prior = of_program(card.prior(situation.index, subject), sum(known) if known else None)
         return estimate(prior, rows, context_of(situation, subject, self.device))
 
     def _conflict(self, card: Card, program: Program, edit: Edit) -> bool:
@@ -241,6 +287,15 @@ def _parse(program: Json) -> Program:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ProgramError(f"not a program: {where}: {first['msg']}") from error
+
+
+def _share(situation: Situation, subject: str) -> float | None:
+    """Measured share of a subject in a call, or the one expected before anything was timed; None for the program."""
+    for name in ("share_ratio", "expected_share_ratio"):
+        fact = situation.index.find(name, subject) if subject else None
+        if fact is not None and isinstance(fact.value, int | float):
+            return float(fact.value)
+    return None
 
 
 def _sites(edit: Edit) -> list[str]:

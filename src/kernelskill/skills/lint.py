@@ -1,25 +1,36 @@
-"""What is wrong with a stock of skills, beyond what the door refuses: every flaw of every card, not only the first."""
+"""What is wrong with a stock of skills, beyond what the door refuses: every flaw of every card, not only the first.
+
+Cards that the door refuses (a field that is missing or wrong), ids given twice, ids and facts that do not exist, links
+to files that do not, recipes that cannot be loaded, conditions that can never hold or always do, contradictions between
+a condition and what else the gate asks, worked examples that fail, text of the template that was left standing, and
+facts that nothing reads.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from kernelskill.errors import SkillError
-from kernelskill.records import Fact, Facts, Record, Scalar
+from kernelskill.records import Record
 from kernelskill.skills.bottlenecks import BOTTLENECKS
 from kernelskill.skills.card import RECIPE, Card, read_card
-from kernelskill.skills.expression import Condition, FactIndex, Value
+from kernelskill.skills.example import blocks, run_examples
+from kernelskill.skills.expression import Condition
+from kernelskill.skills.gate import RULES
 from kernelskill.skills.library import find_cards, load_recipe
+from kernelskill.skills.reach import Fault, Vocabulary, unmeasured, unreachable
 
-SAMPLES = 4000
-"""Sets of facts on which a condition that never holds is called unreachable."""
-_NUMBERS = (0, 1, 2, 3, 8, 64, 1000, 1_000_000)
+_SEE = re.compile(r"\bsee ([a-z0-9]+(?:-[a-z0-9]+)+)")
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+_LEFT_OVER = re.compile(r"<[a-z][^<>\n]* [^<>\n]*>")
+"""What `skills new` writes where a person must: <what changes, and why that is faster>."""
 
 
 class Flaw(Record):
-    """One thing wrong with one skill."""
+    """One thing wrong with one skill, or with the stock."""
 
     path: Path
     skill: str
@@ -36,7 +47,8 @@ def lint(
     *,
     known: Collection[str] | None = None,
     measured: Collection[str] | None = None,
-    values: Mapping[str, Sequence[Scalar]] | None = None,
+    values: Vocabulary | None = None,
+    examples: bool = False,
 ) -> list[Flaw]:
     """All flaws of the skills in some folders, in order of path.
 
@@ -45,6 +57,7 @@ def lint(
         known: Names of all facts that exist; None skips that check.
         measured: Names of the facts that can be measured; None skips the checks about measuring.
         values: All values that a fact of a closed vocabulary can take.
+        examples: Whether worked examples are run, and asked of every skill with a recipe.
 
     Raises:
         SkillError: a folder is missing, or holds no skill.
@@ -63,119 +76,95 @@ def lint(
             flaws.append(_flaw(card, "id", f"{card.id!r} is already the id of {first[card.id].path}"))
         first.setdefault(card.id, card)
     for card in cards:
-        flaws += _references(card, first, known)
-        flaws += _recipe(card)
-        flaws += _reach(card, values or {})
+        faults = [*_references(card, first, known), *_text(card), *unreachable(card, values or {})]
         if measured is not None and card.kind == "micro":
-            flaws += _unmeasured(card, measured, values or {})
+            faults += unmeasured(card, measured, values or {})
+        faults += _recipe(card, examples)
+        flaws += [_flaw(card, field, rule) for field, rule in faults]
     return sorted(flaws, key=lambda flaw: str(flaw.path))
 
 
-def unread_facts(cards: Sequence[Card], known: Collection[str]) -> tuple[str, ...]:
-    """Facts that no card and no bottleneck reads, by name."""
-    read = {name for card in cards for name in card.condition.names}
-    for signatures in BOTTLENECKS.values():
-        for item in signatures:
-            read |= set(Condition(f"{item.condition} and {item.weight} > 0", "bottleneck").names)
+def unread_facts(
+    cards: Sequence[Card], known: Collection[str], told: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Facts that no card, bottleneck, rule or recipe reads and that nobody is told, by name.
+
+    Args:
+        cards: the stock.
+        known: names of all facts.
+        told: names of those that are for people and models to read.
+    """
+    read = {name for card in cards for name in card.condition.names} | set(told)
+    signatures = [item for items in BOTTLENECKS.values() for item in items]
+    texts = [f"{item.condition} and {item.weight} > 0" for item in signatures]
+    texts += [rule.condition for rule in RULES]
+    for text in texts:
+        read |= set(Condition(text, "bottleneck or rule").names)
+    for card in cards:
+        if card.recipe is not None:
+            read |= set(re.findall(r"\"([a-z][a-z_0-9]*)\"", card.recipe.read_text(encoding="utf-8")))
     return tuple(sorted(set(known) - read))
 
 
-def _references(card: Card, cards: Mapping[str, Card], known: Collection[str] | None) -> Iterator[Flaw]:
+def dead_facts(
+    folder: Path, cards: Sequence[Card], known: Collection[str], told: Collection[str]
+) -> list[Flaw]:
+    """A flaw of the stock for each fact that is read off programs for nobody."""
+    return [
+        Flaw(path=folder, skill="", field="facts", rule=f"{name!r} is a fact that nothing reads")
+        for name in unread_facts(cards, known, told)
+    ]
+
+
+def _references(card: Card, cards: Mapping[str, Card], known: Collection[str] | None) -> Iterator[Fault]:
     for other in card.conflicts:
         if other not in cards:
-            yield _flaw(card, "conflicts", f"{other!r} is the id of no skill")
+            yield "conflicts", f"{other!r} is the id of no skill"
     for name in card.condition.names:
         if known is not None and name not in known:
-            yield _flaw(card, "applies", f"{name!r} is no fact")
+            yield "applies", f"{name!r} is no fact"
+    yield from _unknown(_SEE.findall(card.body), cards, "{!r} is referred to, but is the id of no skill")
+    for target in _LINK.findall(card.body):
+        if not (card.path.parent / target).exists():
+            yield "body", f"the link to {target} leads nowhere"
 
 
-def _recipe(card: Card) -> Iterator[Flaw]:
+def _unknown(names: Iterable[str], cards: Mapping[str, Card], words: str) -> Iterator[Fault]:
+    for name in dict.fromkeys(names):
+        if name not in cards:
+            yield "body", words.format(name)
+
+
+def _text(card: Card) -> Iterator[Fault]:
+    texts = {"description": card.description, "title": card.title, "source": card.source, "body": card.body,
+             "hazards": " ".join(card.hazards), "expected_gain": card.expected_gain.reasoning}  # fmt: skip
+    for field, text in texts.items():
+        if left := _LEFT_OVER.search(text):
+            yield field, f"text of the template is still there: {left[0]}"
+
+
+def _recipe(card: Card, examples: bool) -> Iterator[Fault]:
+    module: ModuleType | None = None
     if card.recipe is None:
         if card.kind != "knowledge":
-            yield _flaw(card, RECIPE, f"a {card.kind} skill must have one")
-        return
-    if card.kind == "knowledge":
-        yield _flaw(card, RECIPE, "knowledge has none; make the skill structural or micro")
-    try:
-        load_recipe(card.recipe)
-    except SkillError as error:
-        yield _flaw(card, RECIPE, str(error).removeprefix(f"{card.recipe}: "))
-
-
-def _reach(card: Card, values: Mapping[str, Sequence[Scalar]]) -> Iterator[Flaw]:
-    """A condition that no sampled facts make true is dead; one that none makes false says nothing."""
-    alone = _truths(card.condition, values)
-    if True not in alone:
-        yield _flaw(card, "applies", f"unreachable: no facts make it true: {card.applies}")
-        return
-    if False not in alone:
-        yield _flaw(card, "applies", f"always true: no facts make it false: {card.applies}")
-    if True not in _truths(_in_the_gate(card), values):
-        yield _flaw(
-            card,
-            "bottlenecks",
-            "unreachable: the condition never holds together with structures and bottlenecks",
-        )
-
-
-def _unmeasured(
-    card: Card, measured: Collection[str], values: Mapping[str, Sequence[Scalar]]
-) -> Iterator[Flaw]:
-    """A micro edit may only be admitted by something measured."""
-    if True in _truths(card.condition, values, without=measured):
-        yield _flaw(card, "applies", "a micro skill must not be admitted without a measured fact")
-
-
-def _in_the_gate(card: Card) -> Condition:
-    """The card's condition together with what the gate asks beside it."""
-    signatures = [item.condition for name in card.bottlenecks for item in BOTTLENECKS[name]]
-    text = f"({card.applies}) and ({' or '.join(signatures)})"
-    if card.structures and card.subject == "kernel":
-        text += f" and kernel_kind in ({', '.join(map(repr, card.structures))},)"
-    if card.structures and card.subject == "program":
-        text += f" and ({' or '.join(f'count_{name} >= 1' for name in card.structures)})"
-    return Condition(text, f"{card.path}: applies, with structures and bottlenecks")
-
-
-def _truths(
-    condition: Condition, values: Mapping[str, Sequence[Scalar]], without: Collection[str] = ()
-) -> set[bool]:
-    """The truth values that a condition takes over sampled facts; the same ones every time."""
-    flags, constants = condition.flags(), condition.constants()
-    names = [name for name in condition.names if name not in without]
-    choices = {
-        name: tuple(values.get(name, ())) or _choices(name, name in flags, constants[name]) for name in names
-    }
-    found: set[bool] = set()
-    draw = random.Random(0)
-    for _ in range(SAMPLES):
-        facts = Facts(
-            facts=tuple(Fact(name=name, value=draw.choice(choices[name]), origin="judged") for name in names)
-        )
+            yield RECIPE, f"a {card.kind} skill must have one"
+            return
+    else:
+        if card.kind == "knowledge":
+            yield RECIPE, "knowledge has none; make the skill structural or micro"
         try:
-            answer = condition.ask(FactIndex(facts)).value
-        except SkillError:
-            continue  # a value of another sort than the comparison needs: no such fact exists
-        if answer is not None:
-            found.add(answer)
-        if len(found) == 2:
-            break
-    return found
-
-
-def _choices(name: str, flag: bool, constants: Sequence[Value]) -> tuple[Scalar, ...]:
-    """Values of a fact on both sides of everything that it is compared with."""
-    if flag or any(isinstance(item, bool) for item in constants):
-        return (True, False)
-    texts = [item for item in constants if isinstance(item, str)]
-    if texts:
-        return (*texts, "something else")
-    numbers = [item for item in constants if isinstance(item, int | float)]
-    near = [value for item in numbers for value in (item * 0.9, item, item * 1.1 + 0.01)]
-    found = [*_NUMBERS, *near]
-    if name.endswith(("share_ratio", "efficiency_ratio")):
-        found = [value for value in (*found, 0.1, 0.5, 0.9) if value <= 1]
-    return tuple(dict.fromkeys(value for value in found if value >= 0))
+            module = load_recipe(card.recipe)
+        except SkillError as error:
+            yield RECIPE, str(error).removeprefix(f"{card.recipe}: ")
+            return
+    if not examples:
+        return
+    if module is not None and not blocks(card):
+        yield "Worked example", "a skill with a recipe must have an example that runs (a ```python block)"
+    try:
+        run_examples(card, module)
+    except SkillError as error:
+        yield "Worked example", f"fails: {error}"
 
 
 def _flaw(card: Card, field: str, rule: str) -> Flaw:

@@ -33,8 +33,8 @@ LARGEST_BONUS = 0.03
 """Bonus = EXPLORATION x deviation of the mean, at most 3 % of speed."""
 LIKE = 0.5
 """Similarity from which an experience holds "there": same device and structure, at most one other difference."""
-ENOUGH = 3
-"""Verified rows in a like context before a skill can be suspended there."""
+LOSSES = 2
+"""Verified losses, beyond the wins, in like contexts after which a skill is suspended there."""
 ONE_SIDED_95 = 1.645
 SMALLEST_RATIO = 1e-3
 """A speedup below this is taken as this."""
@@ -104,19 +104,25 @@ def estimate(prior: float, rows: Sequence[Evidence], context: Context) -> Estima
 
 
 def _suspended(rows: Sequence[Evidence], context: Context) -> str:
-    """The transfer guard: verified rows of like contexts whose mean is below zero even at its upper bound."""
+    """The transfer guard: two verified losses more than wins in like contexts, or a mean that is surely a loss.
+
+    A loss (win) is a verified row whose whole 95 % interval lies below (above) 1: the judge has shown, on outputs that
+    it checked, that the edit made that program slower.
+    """
     like = [row for row in rows if row.verified and row.context.similarity(context) >= LIKE]
-    if len(like) < ENOUGH:
+    losses = sum(row.speedup.high < 1 for row in like if row.speedup)
+    wins = sum(row.speedup.low > 1 for row in like if row.speedup)
+    if len(like) < LOSSES:
         return ""
     observed = [_observed(row) for row in like]
     mean = sum(y for y, _ in observed) / len(observed)
     variance = sum(BETWEEN_SD**2 + noise**2 for _, noise in observed) / len(observed) ** 2
     upper = mean + ONE_SIDED_95 * math.sqrt(variance)
-    if upper >= 0:
+    if losses - wins < LOSSES and upper >= 0:
         return ""
     return (
-        f"suspended here by evidence: {len(like)} verified tries in like contexts were "
-        f"{math.exp(mean):.3g}x on average, at most {math.exp(upper):.3g}x (95 %)"
+        f"suspended here by evidence: of {len(like)} verified tries in like contexts {losses} were slower and {wins} "
+        f"faster, {math.exp(mean):.3g}x on average"
     )
 
 

@@ -13,7 +13,7 @@ SKILL = "channels-last"
 def propose(program: Program, facts: Facts) -> list[Edit]:
     """One edit for all convolutions that gain, in a program whose wrapper is not the stock compiler's."""
     found = convolutions(program.graph)
-    if not found or program.wrapper:
+    if not found or program.wrapper == "compile":
         return []
     summary = f"{len(found)} convolution{'s' * (len(found) > 1)} on channels-last data"
     return [Edit(skill=SKILL, site=",".join(found), action="convert", summary=summary)]

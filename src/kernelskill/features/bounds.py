@@ -1,0 +1,97 @@
+"""What a kernel's time is spent on, told from hardware counters, or beforehand from its work and its plan.
+
+By the clock that is `kernel_facts.measured_facts`; the three use the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelskill.features.kernel_facts import NEAR_CEILING, Load
+from kernelskill.program import Kernel
+from kernelskill.program.triton.plan import BUSY, row_plan
+from kernelskill.records import Ceilings, Scalar
+
+FULL_WARPS = 8 * BUSY
+"""Warps that fill an H200; smaller chips take fewer."""
+THIN = 0.1
+"""Share of them below which too little is in flight for any ceiling to be reached."""
+
+
+def fill_ratio(kernel: Kernel, warps: Scalar = None) -> float | None:
+    """Warps that a kernel over rows brings to a GPU, over those that fill it; None for other kernels.
+
+    Args:
+        kernel: Whose plan is read.
+        warps: Of one program as compiled; None: as planned.
+    """
+    region = kernel.region
+    if region is None or region.is_map:
+        return None
+    plan = row_plan(region, kernel.schedule.gpu)
+    inner = region.axes[-1].size
+    beside = {"line": region.rows, "wide": -(-region.rows // plan.rows)}
+    across = -(-inner // plan.rows) * max(1, region.rows // inner)
+    programs = beside.get(plan.shape, across) * plan.parts
+    return programs * (warps if isinstance(warps, int) else plan.warps) / FULL_WARPS
+
+
+def expected_bound(load: Load, overhead_us: float, ceilings: Ceilings, fill: float | None = None) -> str:
+    """What one call takes longest for, by what is known without running it.
+
+    Args:
+        load: What it moves and computes.
+        overhead_us: `launch_us` of the kernel.
+        ceilings: Of the machine that it is for.
+        fill: `fill_ratio` on a GPU.
+    """
+    moved = ceilings.traffic_us(load.read_bytes, load.written_bytes)
+    computed = (load.transcendentals / ceilings.exp_gops + load.flops / ceilings.fp32_gflops) / 1e3
+    if overhead_us >= max(moved, computed):
+        return "overhead"
+    if fill is not None and fill < THIN:
+        return "latency"
+    return "memory" if moved >= computed else "compute"
+
+
+def counted_facts(
+    counted: Mapping[str, Scalar], load: Load | None, *, is_map: bool = False
+) -> dict[str, Scalar]:
+    """What hardware counters say of one kernel.
+
+    Args:
+        counted: facts by name, as a profile has them.
+        load: What its call moves; None where that is not known.
+        is_map: Whether its elements are independent of each other.
+    """
+    moved = counted.get("dram_bytes")
+    ratio = (
+        moved / load.moved_bytes if load and load.moved_bytes and isinstance(moved, (int, float)) else None
+    )
+    return {**counted, "counted_traffic_ratio": ratio, "counted_bound": _counted_bound(counted, is_map)}
+
+
+BRIEF_US = 5.0
+"""A launch that ends within this time is mostly start and end; cold caches are in it."""
+
+
+def _counted_bound(counted: Mapping[str, Scalar], is_map: bool) -> str | None:
+    """By the busiest part of the chip; None where a counter is missing. Elements of a map wait for nothing but it."""
+    names = (
+        "counted_us",
+        "counted_launches",
+        "dram_throughput_pct",
+        "l2_throughput_pct",
+        "sm_throughput_pct",
+    )
+    values = [counted.get(name) for name in names]
+    numbers = [float(value) for value in values if isinstance(value, (int, float))]
+    if len(numbers) < len(names):
+        return None
+    time_us, launches, dram, cache, computing = numbers
+    if time_us <= BRIEF_US * launches:
+        return "overhead"
+    moving = max(dram, cache)
+    if not is_map and max(moving, computing) < 100 * NEAR_CEILING:
+        return "latency"
+    return "memory" if moving >= computing else "compute"
