@@ -21,12 +21,14 @@ ORDER = (
 )
 """What a rewrite removes, no kernel need compute; a row kernel takes its neighbours before plain chains do."""
 
+COMPILE = "library-compile"
+GRAPHS = "cuda-graphs"
 VARIANTS = (
     ("all structural skills", ORDER),
+    ("replayed as one CUDA graph", (*ORDER, GRAPHS)),
     ("convolutions channels-last", ("remove-dead-code", "channels-last", *ORDER[1:])),
     ("without algebra", tuple(skill for skill in ORDER if skill != "simplify-algebra")),
 )
-COMPILE = "library-compile"
 MOST_EDITS = 64
 """A network with more sites than this is fused in its first sites."""
 
@@ -47,7 +49,7 @@ class ExpertGenerator:
         plans: list[Plan] = []
         seen = {hash_of(start)}
         if workload.graph is None:
-            return tuple(self._compiled(start, workload, facts, retrieval))
+            return tuple(self._as_it_is(start, workload, facts, retrieval))[:count]
         for title, order in VARIANTS:
             if len(plans) == count:
                 break
@@ -108,24 +110,25 @@ class ExpertGenerator:
             return []
         return [f"{skill} left out: {refusals[0]}"]
 
-    def _compiled(
+    def _as_it_is(
         self, start: Json, workload: Workload, facts: Facts, retrieval: Retrieval
     ) -> Iterator[Plan]:
-        """The stock compiler as a candidate; the gate knows too little to refuse it."""
+        """The reference replayed, and under the stock compiler, which the gate knows too little to refuse."""
         why = workload.capture_error or "no reason given"
-        reason = f"stock compiler as a candidate: the reference was not captured ({why})"
-        if COMPILE not in {item.skill for item in retrieval.decisions}:
-            return
-        for edit in self._library.propose(COMPILE, start, facts)[:1]:
-            decision = next((item for item in retrieval.decisions if item.skill == COMPILE), None)
-            yield Plan(
-                base_id="",
-                edits=(edit,),
-                skill=COMPILE,
-                reason=reason,
-                evidence_facts=_facts(retrieval, (COMPILE,)),
-                expected_speedup=decision.expected_speedup if decision else None,
-            )
+        known = {item.skill for item in retrieval.decisions}
+        skills = [skill for skill in (GRAPHS,) if skill in retrieval.admitted]
+        skills += [skill for skill in (COMPILE,) if skill in known]
+        for skill in skills:
+            for edit in self._library.propose(skill, start, facts)[:1]:
+                decision = next((item for item in retrieval.decisions if item.skill == skill), None)
+                yield Plan(
+                    base_id="",
+                    edits=(edit,),
+                    skill=skill,
+                    reason=f"{edit.summary}: it was not captured as operators ({why})",
+                    evidence_facts=_facts(retrieval, (skill,)),
+                    expected_speedup=decision.expected_speedup if decision else None,
+                )
 
 
 def _facts(retrieval: Retrieval, skills: Sequence[str]) -> dict[str, Scalar]:

@@ -55,7 +55,7 @@ class ExpertPlanner:
         First what was never tried in the lineage, the same skill on several kernels as one plan; then further values
         of what was tried; then what gave nothing on an ancestor and may pay now.
         """
-        if base.program is None or base.program["wrapper"]:
+        if base.program is None or base.program["wrapper"] == "compile":
             return None
         offers = self._offers(base.program, facts, retrieval)
         told = _told(base.id, memory)
@@ -70,10 +70,10 @@ class ExpertPlanner:
                 edit = search.point(offer.edit)
                 if edit is not None:
                     edits = search.together(edit, offer, fresh) if offer in fresh else (edit,)
-                    return _planned(base, edits, offer, len(offers), facts, what)
+                    return _planned(base, edits, offer, len(offers), facts, what, retrieval)
         for offer in offers:
             if search.leads_to_new_program((offer.edit,)):
-                return _planned(base, (offer.edit,), offer, len(offers), facts, "second chance")
+                return _planned(base, (offer.edit,), offer, len(offers), facts, "second chance", retrieval)
         return None
 
     def _offers(self, program: Json, facts: Facts, retrieval: Retrieval) -> list[Offer]:
@@ -182,7 +182,13 @@ def _line(base_id: str, attempts: Sequence[Attempt]) -> set[str]:
 
 
 def _planned(
-    base: Candidate, edits: tuple[Edit, ...], offer: Offer, count: int, facts: Facts, what: str
+    base: Candidate,
+    edits: tuple[Edit, ...],
+    offer: Offer,
+    count: int,
+    facts: Facts,
+    what: str,
+    retrieval: Retrieval,
 ) -> Plan:
     decision = offer.decision
     where = f" on {len(edits)} kernels" if len(edits) > 1 else ""
@@ -193,6 +199,7 @@ def _planned(
         reason=f"ranked {offer.rank} of {count} admitted edits ({what}){where}; {decision.reason}",
         evidence_facts=_measured(decision, facts),
         expected_speedup=decision.expected_speedup,
+        bottleneck=next(iter(retrieval.bottlenecks), ""),
     )
 
 

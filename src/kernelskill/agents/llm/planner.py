@@ -1,0 +1,137 @@
+"""What to try next, by a model: one admitted skill, a refuted bottleneck, predictions; all of it checked in code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelskill.agents.llm import sections
+from kernelskill.agents.llm.answers import ExpectedChange, PlanAnswer
+from kernelskill.agents.llm.edit import edit_of
+from kernelskill.agents.llm.prompts import Section
+from kernelskill.agents.llm.reading import UnusableReply, answer_of
+from kernelskill.agents.llm.scene import Scene
+from kernelskill.protocols import Memory
+from kernelskill.records import Attempt, Candidate, Facts, GateDecision, Plan, Retrieval
+from kernelskill.records.model import Expectation, Intent
+
+WHOLE_CARDS = 6
+LEAST_PREDICTIONS = 2
+STOP = "stop-at-floor"
+"""The card that says to stop; it is no change."""
+
+
+class ModelPlanner:
+    """Implements `protocols.Planner`."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def plan(self, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory) -> Plan | None:
+        """The model's choice among the admitted skills; None where none is admitted, or it sees nothing worth a try.
+
+        Raises:
+            ModelError: no usable answer, no model, or no budget.
+        """
+        skills = tuple(skill for skill in retrieval.admitted if skill != STOP)
+        if not skills:
+            return None
+        scene = self._scene
+        parts = (
+            *scene.setting(),
+            sections.bottlenecks_section(retrieval),
+            sections.facts_section(facts),
+            sections.source_section(base, "The base"),
+            sections.history_section(scene.attempts()),
+            sections.skills_section(scene.cards(skills), retrieval, WHOLE_CARDS),
+            _predictions(scene.attempts()),
+            sections.refusals_section(retrieval),
+        )
+        return scene.ask(
+            "planner",
+            f"{base.id}-after-{len(memory.attempts())}",
+            parts,
+            lambda text: self._checked(answer_of(text, PlanAnswer), base, facts, retrieval, memory),
+            skills=skills,
+        )
+
+    def _checked(
+        self, answer: PlanAnswer, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory
+    ) -> Plan | None:
+        """The plan, if it keeps the rules.
+
+        Raises:
+            UnusableReply: it does not.
+        """
+        if answer.stop and not answer.skill:
+            return None
+        decisions = [item for item in retrieval.decisions if item.admitted and item.skill == answer.skill]
+        if not decisions or answer.skill == STOP:
+            raise UnusableReply(
+                f"The skill {answer.skill!r} is not admitted here. Admitted: {', '.join(retrieval.admitted)}."
+            )
+        if not answer.steps:
+            raise UnusableReply("The plan has no steps.")
+        if answer.refuted is None:
+            raise UnusableReply("The plan refutes no bottleneck: fill in `refuted`.")
+        if len(answer.expects) < LEAST_PREDICTIONS:
+            raise UnusableReply(f"The plan needs {LEAST_PREDICTIONS} predictions in `expects` at least.")
+        expects = tuple(_expectation(change, facts) for change in answer.expects)
+        edit = edit_of(answer.skill, answer.subject, answer.steps)
+        refused = memory.tried(base.id, edit)
+        if refused:
+            raise UnusableReply(f"This plan was {refused}. Give one with another mechanism.")
+        decision = _decision(decisions, answer.subject)
+        author = self._scene.model.author("planner")
+        return Plan(
+            base_id=base.id,
+            edits=(edit,),
+            skill=answer.skill,
+            reason=f"{author}: {answer.bottleneck}; {decision.reason}",
+            evidence_facts=decision.facts,
+            expected_speedup=answer.expected_speedup,
+            risk=answer.risk,
+            intent=Intent(
+                author=author,
+                bottleneck=answer.bottleneck,
+                refuted=f"{answer.refuted.name}: {answer.refuted.why}",
+                steps=answer.steps,
+                expects=expects,
+            ),
+        )
+
+
+def _decision(decisions: list[GateDecision], subject: str) -> GateDecision:
+    return next((item for item in decisions if item.subject == subject), decisions[0])
+
+
+def _expectation(change: ExpectedChange, facts: Facts) -> Expectation:
+    """A prediction about a fact that exists.
+
+    Raises:
+        UnusableReply: there is no such fact, so that it could not be compared.
+    """
+    subject, _, name = change.fact.rpartition(".")
+    subject = change.subject or subject
+    known = {fact.name for fact in facts.facts}
+    if name not in known:
+        raise UnusableReply(
+            f"There is no fact {name!r} to compare a prediction with. Facts: {', '.join(sorted(known))}."
+        )
+    value = facts.get(name, subject)
+    before = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return Expectation(fact=name, direction=change.direction, subject=subject, before=before)
+
+
+def _predictions(attempts: Sequence[Attempt]) -> Section:
+    """Designs of the plans so far, with what they were to gain and what came."""
+    lines = []
+    for attempt in attempts:
+        expected, evaluation = attempt.plan.expected_speedup, attempt.evaluation
+        if attempt.plan.intent is None or expected is None or evaluation is None:
+            continue
+        came = evaluation.speedup("base")
+        if came is not None:
+            lines.append(
+                f"{attempt.candidate.id}, {attempt.plan.skill}: {expected:.3g}x expected, {came.value:.3g}x came"
+            )
+    return Section("How good your estimates were", "\n".join(lines), 4)

@@ -1,0 +1,161 @@
+"""The planner's answer is checked in code: admitted skills only, predictions that can be compared, nothing twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from scripted_model import SPEC, scene
+
+from kernelskill.agents.llm import ModelPlanner
+from kernelskill.agents.llm.conversation import UnusableAnswers
+from kernelskill.errors import BudgetError
+from kernelskill.records import (
+    Attempt,
+    Candidate,
+    Evaluation,
+    Fact,
+    Facts,
+    GateDecision,
+    Outcome,
+    Retrieval,
+    Status,
+)
+
+BASE = Candidate(id="c000", source="class ModelNew: pass\n", skills=("free-design",))
+FACTS = Facts(
+    facts=(
+        Fact(name="base_ms", value=1.0, origin="measured", unit="ms"),
+        Fact(name="time_us", value=800.0, origin="measured", unit="us", subject="rows"),
+        Fact(name="passes", value=3, origin="judged", subject="rows"),
+    )
+)
+
+
+def decision(skill, subject="", admitted=True):
+    return GateDecision(
+        skill=skill, subject=subject, admitted=admitted, reason="as measured", facts={"passes": 3}
+    )
+
+
+RETRIEVAL = Retrieval(
+    headroom="high", bottlenecks=("latency", "thread-scaling"),
+    decisions=(decision("unroll-accumulate", "rows"), decision("tune-threads", "rows"), decision("split-rows", admitted=False)),
+)  # fmt: skip
+
+
+def answer(**changed):
+    return json.dumps(
+        {
+            "skill": "unroll-accumulate", "subject": "rows", "bottleneck": "latency, 800 us of 1 ms",
+            "refuted": {"name": "memory-bandwidth", "why": "far from the ceiling"},
+            "steps": ["four accumulators in the sum"], "risk": "rounding", "expected_speedup": 1.3,
+            "expects": [{"fact": "time_us", "direction": "down", "subject": "rows"}, {"fact": "passes", "direction": "same", "subject": "rows"}],
+            **changed,
+        }
+    )  # fmt: skip
+
+
+def planned(here, retrieval=RETRIEVAL):
+    return ModelPlanner(here).plan(BASE, FACTS, retrieval, here.memory)
+
+
+def test_a_plan_carries_what_it_rests_on_and_predicts():
+    plan = planned(scene(answer()))
+    assert (plan.base_id, plan.skill, plan.expected_speedup) == ("c000", "unroll-accumulate", 1.3)
+    assert plan.evidence_facts == {"passes": 3}
+    assert plan.intent.refuted == "memory-bandwidth: far from the ceiling"
+    assert [(item.fact, item.direction, item.before) for item in plan.intent.expects] == [
+        ("time_us", "down", 800.0), ("passes", "same", 3.0),
+    ]  # fmt: skip
+    assert plan.intent.author == "test:scripted"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"skill": "split-rows"}, "not admitted here. Admitted: unroll-accumulate, tune-threads"),
+        ({"skill": "make-it-fast"}, "not admitted here"),
+        ({"skill": "stop-at-floor"}, "not admitted here"),
+        ({"steps": []}, "no steps"),
+        ({"refuted": None}, "refutes no bottleneck"),
+        ({"expects": []}, "needs 2 predictions"),
+        ({"expects": [{"fact": "luck", "direction": "up"}] * 2}, "no fact 'luck'"),
+        ({"speedup": 3.7}, "speedup: Extra inputs"),
+        ({"expected_speedup": -1}, "greater than 0"),
+    ],
+)
+def test_what_breaks_a_rule_is_told_and_asked_again(changed, said):
+    here = scene(answer(**changed), answer())
+    assert planned(here).skill == "unroll-accumulate"
+    assert said in here.model.calls[1][2][-1].text
+
+
+def test_twenty_answers_without_json_end_the_turn_after_three():
+    here = scene(*["Let me think about it."] * 20)
+    with pytest.raises(UnusableAnswers, match="no JSON object"):
+        planned(here)
+    assert len(here.model.calls) == 3
+
+
+def test_stopping_is_an_answer():
+    assert planned(scene('{"stop": "0.98 of the floor"}')) is None
+
+
+def test_without_an_admitted_skill_nobody_is_asked():
+    here = scene()
+    refused = RETRIEVAL.model_copy(update={"decisions": (decision("split-rows", admitted=False),)})
+    assert planned(here, refused) is None
+    assert here.model.calls == []
+
+
+def test_the_same_idea_in_other_words_of_the_same_letters_is_refused_on_the_base():
+    here = scene(answer())
+    plan = planned(here)
+    failed = Evaluation(candidate_id="c001", source_hash="", stage="screen", status=Status.WRONG_VALUES)
+    here.memory.add(
+        Attempt(
+            index=0, round=1, plan=plan, candidate=Candidate(id="c001", parent_id="c000", source="x"),
+            evaluation=failed, outcome=Outcome.FAILED,
+        )
+    )  # fmt: skip
+    here.model.turns = [answer(steps=["Four accumulators, in the sum."]), answer(steps=["one thread fewer"])]
+    assert planned(here).intent.steps == ("one thread fewer",)
+    assert "tried on c000 as c001: failed (wrong-values)" in here.model.calls[-1][2][-1].text
+
+
+def test_a_spent_budget_ends_the_turn():
+    with pytest.raises(BudgetError):
+        planned(scene(BudgetError("spent")))
+
+
+def test_the_prompt_has_the_facts_with_their_origin_the_skills_and_the_base():
+    here = scene(answer())
+    planned(here)
+    question = here.model.calls[0][2][1].text
+    for said in (
+        "rows, measured: time_us=800 us", "rows, judged: passes=3", "## unroll-accumulate", "admitted for rows: as measured",
+        BASE.source.strip(), "latency > thread-scaling", str(tuple(SPEC.shape)),
+    ):  # fmt: skip
+        assert said in question
+    assert "split-rows" not in here.model.calls[0][2][0].text
+
+
+def test_a_run_without_a_memory_shows_neither_attempts_nor_cards():
+    """What the memories are worth is measured by leaving them out."""
+    here = scene(answer())
+    failed = Evaluation(candidate_id="c001", source_hash="", stage="screen", status=Status.WRONG_VALUES)
+    attempt = Attempt(
+        index=0, round=1, plan=planned(scene(answer())), outcome=Outcome.FAILED, evaluation=failed,
+        candidate=Candidate(id="c001", parent_id="c000", source="x"),
+    )  # fmt: skip
+    here.memory.add(attempt)
+    here.model.turns = [answer(steps=["another"])] * 2
+    planned(here)
+    bare = replace(here, forgets=True, unread=True)
+    planned(bare)
+    full, less = (call[2][1].text for call in here.model.calls)
+    assert "# Tried so far" in full
+    assert "## unroll-accumulate" in full
+    assert "# Tried so far" not in less
+    assert "## unroll-accumulate" not in less
+    assert "unroll-accumulate" in here.model.calls[1][2][0].text
