@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelskill.errors import ProgramError
+from kernelskill.errors import ModelError, ProgramError
 from kernelskill.journal import Journal
 from kernelskill.loop import Parts, optimize
 from kernelskill.memory import RunMemory
@@ -123,7 +123,7 @@ class Others:
     def read(self, candidate, profile, floor, *, evaluation=None, baselines=None):
         return Facts(facts=(Fact(name="base_ms", value=float(candidate.source), origin="measured"),))
 
-    def read_graph(self, workload, floor):
+    def read_graph(self, workload, floor, *, baselines=None):
         return Facts()
 
     def retrieve(self, facts):
@@ -296,3 +296,57 @@ def test_a_run_that_dies_anywhere_goes_on_without_repeating(tmp_path, dies_at):
     assert first.calls + second.calls == whole.calls
     assert result == expected
     assert [item.index for item in memory.attempts()] == list(range(len(memory.attempts())))
+
+
+class SecondPlanner(Others):
+    """Plans in words of a model; steps as for the first."""
+
+    def plan(self, base, facts, retrieval, memory):
+        for value in self._steps:
+            plan = self.plan_of(value, base.id)
+            if not memory.tried(base.id, plan.edits[0]):
+                return plan
+        raise ModelError("the budget is spent")
+
+
+def in_turn(tmp_path, first, second, name="run", **budget):
+    folder = tmp_path / name
+    journal = Journal(folder) if folder.exists() else Journal.create(folder, manifest(name))
+    memory = RunMemory()
+    parts = Parts(
+        floor=first, profiler=first, features=first, library=first, memory=memory, generator=first, planner=first,
+        optimizer=first, diagnoser=first, repairer=first, strategy=GreedyStrategy(), successors=(second,),
+    )  # fmt: skip
+    try:
+        result = optimize(TASK, Judge(), lambda workload: parts, Budget(**budget), journal, SilentProgress())
+    finally:
+        journal.close()
+    return result, memory
+
+
+@pytest.mark.parametrize("budget", [{}, {"rounds": 2}, {"patience": 1}])
+def test_a_second_planner_goes_on_from_the_best_of_the_first(tmp_path, budget):
+    """Whatever ended the first one's turn; it has rounds and patience of its own."""
+    first, second = Others([0.9], [0.8, 0.85]), SecondPlanner([], [0.7, 0.6])
+    result, memory = in_turn(tmp_path, first, second, **budget)
+    assert result.stop in {StopReason.MODEL, StopReason.ROUNDS}
+    tried = [item.candidate.source for item in memory.attempts()]
+    assert tried == ["0.9", "0.8", "0.85", "0.7", "0.6"]
+    assert memory.attempts()[3].candidate.parent_id == "c001"
+    again, _ = in_turn(tmp_path, first, second, **budget)
+    assert again == result
+
+
+def test_a_second_planner_that_makes_nothing_better_never_makes_the_answer_worse(tmp_path):
+    alone, _ = run(tmp_path, Judge(), Others([0.9], [0.8]), name="alone")
+    both, _ = in_turn(tmp_path, Others([0.9], [0.8]), SecondPlanner([], ["broken", 0.95]), name="both")
+    assert (alone.winner_id, alone.promotion.speedup("eager")) == (
+        both.winner_id,
+        both.promotion.speedup("eager"),
+    )
+
+
+def test_a_model_that_fails_ends_the_run_with_the_best_so_far(tmp_path):
+    result, _ = run(tmp_path, Judge(), SecondPlanner([0.9], [0.8]))
+    assert (result.stop, result.stop_detail) == (StopReason.MODEL, "the budget is spent")
+    assert result.winner_id == "c001"

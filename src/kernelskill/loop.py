@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from kernelskill.errors import ProgramError
+from kernelskill.errors import ModelError, ProgramError
 from kernelskill.journal import Journal
 from kernelskill.protocols import (
     Diagnoser,
@@ -56,6 +57,9 @@ from kernelskill.records import (
 AT_THE_FLOOR = 0.95
 """Share of the floor's speed at which nothing is left worth trying (within 5 % of it)."""
 
+OWN_ENDS = frozenset({StopReason.NO_SKILL_LEFT, StopReason.ROUNDS, StopReason.PATIENCE, StopReason.MODEL})
+"""Ends of one planner's turn; the next one, if there is one, goes on from the best."""
+
 Stop = tuple[StopReason, str]
 
 
@@ -74,6 +78,8 @@ class Parts:
     diagnoser: Diagnoser
     repairer: Repairer
     strategy: Strategy
+    successors: tuple[Planner, ...] = ()
+    """Planners that go on, one after the other, where the one before has come to its end."""
 
 
 def optimize(
@@ -134,26 +140,47 @@ class Loop:
         self.budget = budget
         self.journal = journal
         self.progress = progress
-        self.base: Attempt | None = None
+        self.planners = [parts.planner, *parts.successors]
+        self.turn_began = 0
+        self.spent: set[str] = set()
+        """Bases on which nothing is left to try."""
         self.without_gain = 0
 
     def run(self) -> Result:
         """Seeds, rounds, finish."""
-        stop = self._nothing_to_gain() or self._seed()
         index = 0
+        stop = self._nothing_to_gain() or self._answered(self._seed)
         while stop is None:
             index += 1
-            stop = self._exhausted(index) or self._round(index)
+            stop = self._exhausted(index) or self._answered(partial(self._round, index))
+            if stop is not None and self._hands_over(stop[0], index):
+                stop = None
         return self._finish(*stop)
 
+    def _answered(self, step: Callable[[], Stop | None]) -> Stop | None:
+        """A step; a language model that gives no answer ends a turn, never the run's result."""
+        try:
+            return step()
+        except ModelError as error:
+            return StopReason.MODEL, str(error)
+
+    def _hands_over(self, reason: StopReason, index: int) -> bool:
+        """Whether another planner goes on, with rounds and patience of its own."""
+        if reason not in OWN_ENDS or len(self.planners) == 1:
+            return False
+        del self.planners[0]
+        self.spent.clear()
+        self.turn_began, self.without_gain = index, 0
+        return True
+
     def _seed(self) -> Stop | None:
-        facts = self.parts.features.read_graph(self.workload, self.floor)
+        facts = self.parts.features.read_graph(self.workload, self.floor, baselines=self.baselines)
+        self.progress.stage("plan", "first versions")
         seeds = self.journal.step("seeds", Seeds, lambda: self._plans(facts))
         if not seeds.plans:
             return StopReason.NOTHING_TO_GAIN, self._untouched()
         attempts = [self._attempt(0, None, plan, facts) for plan in seeds.plans]
-        self.base = self.parts.strategy.best_of(attempts)
-        if self.base is None:
+        if self.parts.strategy.best_of(attempts) is None:
             return StopReason.NO_SEED, f"none of {len(attempts)} first versions was verified"
         return None
 
@@ -171,21 +198,31 @@ class Loop:
         )
 
     def _round(self, index: int) -> Stop | None:
-        base = self.base
-        assert base is not None, "rounds begin after a verified seed"
-        seen = self.journal.step(f"observe/{index:03d}", Round, lambda: self._observe(index, base))
+        """One attempt, on the first base that the strategy names and something is left to try on."""
+        looked = 0
+        while (base := self._next_base()) is not None:
+            step = f"{index:03d}" if looked == 0 else f"{index:03d}-{looked}"
+            seen, plan = self._planned(index, step, base)
+            if plan is not None:
+                attempt = self._attempt(index, base, plan, seen.facts)
+                self.without_gain = 0 if attempt.outcome is Outcome.NEW_BASE else self.without_gain + 1
+                return None
+            self.spent.add(base.candidate.id)
+            looked += 1
+        return StopReason.NO_SKILL_LEFT, "every admitted skill has been tried on the base"
+
+    def _next_base(self) -> Attempt | None:
+        return self.parts.strategy.base(self.parts.memory.attempts(), self.spent)
+
+    def _planned(self, index: int, step: str, base: Attempt) -> tuple[Round, Plan | None]:
+        seen = self.journal.step(f"observe/{step}", Round, lambda: self._observe(index, base))
+        self.progress.stage("plan", f"round {index}: choosing what to try on {base.candidate.id}")
         plan = self.journal.optional(
-            f"plan/{index:03d}",
+            f"plan/{step}",
             Plan,
-            lambda: self.parts.planner.plan(base.candidate, seen.facts, seen.retrieval, self.parts.memory),
+            lambda: self.planners[0].plan(base.candidate, seen.facts, seen.retrieval, self.parts.memory),
         )
-        if plan is None:
-            return StopReason.NO_SKILL_LEFT, "every admitted skill has been tried on the base"
-        attempt = self._attempt(index, base, plan, seen.facts)
-        faster = attempt.outcome is Outcome.NEW_BASE
-        self.base = attempt if faster else base
-        self.without_gain = 0 if faster else self.without_gain + 1
-        return None
+        return seen, plan
 
     def _observe(self, index: int, base: Attempt) -> Round:
         """Measured facts of the base choose the next edit."""
@@ -196,7 +233,11 @@ class Loop:
         )
         retrieval = self.parts.library.retrieve(facts)
         return Round(
-            index=index, base_id=base.candidate.id, profile=profile, facts=facts, retrieval=retrieval
+            index=index,
+            base_id=base.candidate.id,
+            profile=profile,
+            facts=facts,
+            retrieval=self.parts.strategy.order(base, retrieval, self.parts.memory.attempts()),
         )
 
     def _attempt(self, round_index: int, base: Attempt | None, plan: Plan, facts: Facts) -> Attempt:
@@ -281,10 +322,10 @@ class Loop:
 
     def _exhausted(self, index: int) -> Stop | None:
         budget, spent = self.budget, self.journal.spent_s
-        time_ms = _time_ms(self.base)
+        time_ms = _time_ms(self.parts.strategy.best_of(self.parts.memory.attempts()))
         if time_ms and self.floor.floor_ms / time_ms >= AT_THE_FLOOR:
             return StopReason.FLOOR_REACHED, f"{time_ms:.4g} ms; the floor is {self.floor.floor_ms:.4g} ms"
-        if index > budget.rounds:
+        if index - self.turn_began > budget.rounds:
             return StopReason.ROUNDS, f"{budget.rounds} rounds"
         if budget.seconds is not None and spent >= budget.seconds:
             return StopReason.SECONDS, f"{spent:.0f} s of {budget.seconds:.0f} s"
@@ -295,9 +336,7 @@ class Loop:
     def _finish(self, reason: StopReason, detail: str) -> Result:
         """Re-time the finalists in fresh processes; the first that holds is the winner."""
         arm = self.baselines.best_arm
-        best = self.parts.strategy.best_of(self.parts.memory.attempts())
-        finalists = {item.candidate.id: item for item in (self.base, best) if item is not None}
-        for attempt in finalists.values():
+        for attempt in self.parts.strategy.finalists(self.parts.memory.attempts()):
             candidate = attempt.candidate
             self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
             promotion = self._promote(candidate)

@@ -5,7 +5,7 @@ A second target (CUDA), a language model in a role, or another search is a secon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 from kernelskill.records import (
@@ -25,6 +25,7 @@ from kernelskill.records import (
     Task,
     Workload,
 )
+from kernelskill.records.model import Message, Reply, Role
 
 
 class Evaluator(Protocol):
@@ -56,6 +57,10 @@ class Evaluator(Protocol):
 
     def profile(self, candidate: Candidate, kernels: Sequence[str]) -> Json:
         """Raw step times from a profiling worker; `kernels` are module-level functions to time. Advisory only."""
+        ...
+
+    def count(self, candidate: Candidate, metrics: Sequence[str]) -> Json:
+        """A GPU's counters of one call: {"log": what ncu printed}, with "error" where it failed. Advisory only."""
         ...
 
     def close(self) -> None:
@@ -98,7 +103,7 @@ class FeatureReader(Protocol):
         """Facts of one candidate, each with its origin: measured, parsed or judged."""
         ...
 
-    def read_graph(self, workload: Workload, floor: Floor) -> Facts:
+    def read_graph(self, workload: Workload, floor: Floor, *, baselines: Baselines | None = None) -> Facts:
         """Facts of the captured reference, before anything was written."""
         ...
 
@@ -192,7 +197,26 @@ class Repairer(Protocol):
 
 
 class Strategy(Protocol):
-    """Which attempt becomes the base of the next round."""
+    """How a run searches: which candidate is worked on next, and in which order skills are tried on it.
+
+    Answers depend on the attempts alone, so a resumed run searches on as the killed one would have.
+    """
+
+    def base(self, attempts: Sequence[Attempt], spent: Container[str]) -> Attempt | None:
+        """The attempt whose candidate the next edit starts from.
+
+        Args:
+            attempts: all so far, in order.
+            spent: ids of candidates on which nothing is left to try.
+
+        Returns:
+            None where nothing is left to work on.
+        """
+        ...
+
+    def order(self, base: Attempt, retrieval: Retrieval, attempts: Sequence[Attempt]) -> Retrieval:
+        """The gate's answer for a base, with its admitted decisions in the order to try them."""
+        ...
 
     def is_better(self, attempt: Attempt) -> bool:
         """Noise-aware: the interval's lower end above 1 over the base, and the median past the A/A band."""
@@ -200,6 +224,10 @@ class Strategy(Protocol):
 
     def best_of(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """The fastest verified one, by speedup over best stock; None if none passed."""
+        ...
+
+    def finalists(self, attempts: Sequence[Attempt]) -> Sequence[Attempt]:
+        """Those to re-time in fresh processes at the end, likeliest winner first."""
         ...
 
 
@@ -216,6 +244,22 @@ class Progress(Protocol):
 
     def done(self) -> None:
         """Nothing more will be shown."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A language model behind its budget and its record."""
+
+    def reply(self, role: Role, key: str, messages: Sequence[Message], max_tokens: int) -> Reply:
+        """The reply at one place of the run; a place that was answered before is not paid again.
+
+        Raises:
+            ModelError: no model could be reached, or the budget is spent.
+        """
+        ...
+
+    def author(self, role: Role) -> str:
+        """Name of the model that plays a role."""
         ...
 
 

@@ -1,61 +1,26 @@
-"""The fastest verified candidate is the base; what is not faster beyond the noise never is."""
+"""One base at a time: what is faster than it beyond the noise takes its place; what is not never does."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from kernelskill.records import Attempt, Comparison, Evaluation, Interval, Status
-
-BASE = "base"
-"""Arm of the candidate that an edit started from."""
+from kernelskill.records import Attempt, Outcome
+from kernelskill.search.verified import Verified
 
 
-class GreedyStrategy:
+class GreedyStrategy(Verified):
     """Implements `protocols.Strategy`. Small true gains compound: no fixed step is asked for, only significance."""
 
-    def is_better(self, attempt: Attempt) -> bool:
-        """Whether it is verified and faster than its base (a first version: than best stock) beyond the noise."""
-        evaluation = attempt.evaluation
-        if evaluation is None or evaluation.status is not Status.PASSED:
-            return False
-        arms = [item for item in evaluation.comparisons if (item.arm == BASE) == bool(attempt.plan.base_id)]
-        slowest = min(arms, key=lambda item: item.speedup.value, default=None)
-        return slowest is not None and _is_beyond_noise(slowest)
+    def base(self, attempts: Sequence[Attempt], spent: Container[str]) -> Attempt | None:
+        """The newest base, at first the best first version; None once nothing is left to try on it."""
+        current = self._current(attempts)
+        return None if current is None or current.candidate.id in spent else current
 
-    def best_of(self, attempts: Sequence[Attempt]) -> Attempt | None:
-        """The verified attempt with the largest speedup over best stock; the earlier one of equals.
+    def finalists(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """The base, and what looks fastest against stock where that is another one."""
+        both = [item for item in (self._current(attempts), self.best_of(attempts)) if item is not None]
+        return list({item.candidate.id: item for item in both}.values())
 
-        A descendant that was measured faster than its base in paired rounds counts as faster than it, whatever
-        the two screens, taken at different times, say about best stock.
-        """
-        scores: dict[str, float] = {}
-        best: Attempt | None = None
-        for attempt in attempts:
-            score = self._score(attempt, scores)
-            if score is None:
-                continue
-            scores[attempt.candidate.id] = score
-            if best is None or score > scores[best.candidate.id]:
-                best = attempt
-        return best
-
-    def _score(self, attempt: Attempt, scores: dict[str, float]) -> float | None:
-        evaluation = attempt.evaluation
-        if evaluation is None or evaluation.status is not Status.PASSED:
-            return None
-        over_base = evaluation.speedup(BASE)
-        if over_base is not None and attempt.plan.base_id in scores:
-            return scores[attempt.plan.base_id] * over_base.value
-        stock = over_best_stock(evaluation)
-        return stock.value if stock else None
-
-
-def over_best_stock(evaluation: Evaluation) -> Interval | None:
-    """Speedup over the fastest stock arm that was compared."""
-    stock = [item.speedup for item in evaluation.comparisons if item.arm != BASE]
-    return min(stock, key=lambda speedup: speedup.value, default=None)
-
-
-def _is_beyond_noise(item: Comparison) -> bool:
-    """The judge's own word on significance, and the interval checked again."""
-    return item.significant and item.speedup.low > 1
+    def _current(self, attempts: Sequence[Attempt]) -> Attempt | None:
+        newest = next((item for item in reversed(attempts) if item.outcome is Outcome.NEW_BASE), None)
+        return newest or self.best_of([item for item in attempts if item.outcome is Outcome.SEED])
