@@ -27,6 +27,25 @@ from kernelskill.records.run import (
     Seeds,
     StopReason,
 )
+from kernelskill.records.suite import (
+    Answer,
+    Foreign,
+    GroupScore,
+    SecondVerdict,
+    Spread,
+    StockTime,
+    StockTimes,
+    Suite,
+    SuiteComparison,
+    SuiteKind,
+    SuiteManifest,
+    SuiteScore,
+    SuiteSession,
+    SuiteTask,
+    TaskChange,
+    TaskOutcome,
+    TaskResult,
+)
 from kernelskill.records.task import (
     Finding,
     InputLaw,
@@ -44,10 +63,12 @@ from kernelskill.records.tensors import (
 )
 
 __all__ = [
-    "DTYPE_BYTES", "FLOATING", "Arg", "Attempt", "Baselines", "Budget", "Candidate", "Ceilings",
+    "DTYPE_BYTES", "FLOATING", "Answer", "Arg", "Attempt", "Baselines", "Budget", "Candidate", "Ceilings",
     "Comparison", "Diagnosis", "Edit", "Evaluation", "Fact", "Facts", "FamilyError", "Finding", "Floor",
-    "GateDecision", "Graph", "GraphInput", "GraphState", "InputLaw", "Interval", "Json", "Labels", "Node", "NonFinite",
-    "Outcome", "Plan", "Precision", "Profile", "Record", "Ref", "Reference", "Result", "Retrieval", "Round",
-    "Run", "Scalar", "Seeds", "StateSpec", "Status", "StepProfile", "StopReason", "Task", "TensorSpec", "Timing",
-    "Workload", "contiguous_stride",
+    "Foreign", "GateDecision", "Graph", "GraphInput", "GraphState", "GroupScore", "InputLaw", "Interval",
+    "Json", "Labels", "Node", "NonFinite", "Outcome", "Plan", "Precision", "Profile", "Record", "Ref",
+    "Reference", "Result", "Retrieval", "Round", "Run", "Scalar", "SecondVerdict", "Seeds", "Spread",
+    "StateSpec", "Status", "StepProfile", "StockTime", "StockTimes", "StopReason", "Suite", "SuiteComparison",
+    "SuiteKind", "SuiteManifest", "SuiteScore", "SuiteSession", "SuiteTask", "Task", "TaskChange", "TaskOutcome",
+    "TaskResult", "TensorSpec", "Timing", "Workload", "contiguous_stride",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from kernelskill.records.base import Json, Record, Scalar
+from kernelskill.records.model import Intent
 
 
 class Edit(Record):
@@ -41,7 +42,11 @@ class Plan(Record):
     evidence_facts: dict[str, Scalar] = {}
     """The measured facts that admitted the skill (name -> value), for the report."""
     expected_speedup: float | None = None
+    bottleneck: str = ""
+    """The base's strongest bottleneck when the plan was made; "" for a seed."""
     risk: str = ""
+    intent: Intent | None = None
+    """What a language model means to do; None for a plan of the expert's."""
 
 
 class Candidate(Record):

@@ -65,6 +65,9 @@ class Profile(Record):
     steps: tuple[StepProfile, ...]
     static: dict[str, dict[str, Scalar]] = {}
     """Per kernel: facts read from the machine code (vector registers used, spills, calls to libm)."""
+    counters: dict[str, dict[str, Scalar]] = {}
+    """Per kernel: facts from hardware counters of one call, its launches weighted by their time. A kernel that is no
+    step stands under its function's name."""
     note: str = ""
     """What was not available, and why."""
 
@@ -97,6 +100,8 @@ class Ceilings(Record):
     there are none."""
     cache_bytes: int | None = None
     """Private (second-level) cache of all threads together; None where the system doesn't tell."""
+    compute_capability: int | None = None
+    """Of a GPU, e.g. 90 for 9.0; None for a processor."""
 
     def traffic_us(self, read_bytes: float, written_bytes: float) -> float:
         """Microseconds that moving so many distinct bytes takes at least, at that footprint.

@@ -9,6 +9,7 @@ from kernelskill.records.base import Json, Record, Scalar
 from kernelskill.records.candidate import Candidate, Plan
 from kernelskill.records.evaluation import Baselines, Evaluation
 from kernelskill.records.facts import Facts, Floor, Profile
+from kernelskill.records.model import CallSummary
 from kernelskill.records.task import Task, Workload
 
 
@@ -40,6 +41,8 @@ class StopReason(StrEnum):
     UNTESTABLE = "untestable"
     NO_SEED = "no-seed"
     """No first version passed."""
+    MODEL = "model"
+    """No language model could be reached, it gave no usable answer, or its budget is spent."""
     INTERRUPTED = "interrupted"
 
 
@@ -162,3 +165,5 @@ class Run(Record):
     result: Result | None = None
     machine_s: dict[str, float] = {}
     """Step -> wall seconds spent."""
+    model_calls: tuple[CallSummary, ...] = ()
+    """Calls of language models, in order."""

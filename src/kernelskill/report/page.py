@@ -12,7 +12,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from kernelskill.records import Attempt, Run
-from kernelskill.report import figures, numbers, story
+from kernelskill.report import cost, figures, numbers, story
 
 
 @dataclass
@@ -45,6 +45,7 @@ def render_page(run: Run) -> str:
         chain=story.chain(run),
         tree=branches(run),
         spent=story.time_spent(run),
+        cost=cost,
         interval_figure=Markup(
             figures.intervals(promotion.comparisons, promotion.noise_band_ratio) if promotion else ""
         ),

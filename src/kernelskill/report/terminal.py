@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelskill.records import Ceilings, Evaluation, Floor, Run, Status, Task, Workload
-from kernelskill.report import numbers, story
+from kernelskill.report import cost, numbers, story
 
 
 class CheckLike(Protocol):
@@ -53,6 +53,9 @@ def print_run(run: Run, folder: Path) -> None:
             f"{f' [dim]because {escape(facts)}[/]' if facts else ''}",
             soft_wrap=True,
         )
+    if run.model_calls:
+        console.print(_costs(run))
+        console.print(escape(cost.headline(run)), soft_wrap=True)
     if result:
         console.print(f"stopped: {result.stop.value} ({escape(result.stop_detail)})", soft_wrap=True)
         console.print(f"answer   {folder / 'best.py'}", soft_wrap=True)
@@ -124,6 +127,22 @@ def print_runs(runs: Sequence[Run]) -> None:
             numbers.ratio(row["speedup_over_best_stock"]), str(row["attempts"]), numbers.seconds(row["machine_s"]),
         )  # fmt: skip
     console.print(table)
+
+
+def _costs(run: Run) -> Table:
+    """Calls, tokens and dollars by role, then by round."""
+    table = Table(box=box.SIMPLE)
+    for column in ("models", "calls", "tokens in", "tokens out", "dollars", "waiting"):
+        table.add_column(column)
+    for title, rows in (("", cost.by_role(run)), ("round ", cost.by_round(run)[:-1])):
+        for row in rows:
+            tokens = [
+                numbers.MISSING if count is None else str(count)
+                for count in (row.input_tokens, row.output_tokens)
+            ]
+            dollars = numbers.MISSING if row.usd is None else f"{row.usd:.4f}"
+            table.add_row(title + row.name, str(row.calls), *tokens, dollars, numbers.seconds(row.seconds))
+    return table
 
 
 def _comparisons(evaluation: Evaluation, best_arm: str) -> Table:

@@ -1,0 +1,9 @@
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        result = torch.tanh(x) * torch.exp(-x * x)
+        result[-1] = 0
+        return result

@@ -1,0 +1,7 @@
+import torch
+from torch import nn
+
+
+class Renamed(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
