@@ -1,12 +1,13 @@
 # make demo   install into a virtual environment of its own and run the main job on the example tasks
 # make test   the same for the tests
 # make check  format, lint, types
+# make selftest  every known cheat and honest candidate against the judge (some minutes)
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check clean prerequisites
+.PHONY: demo test check selftest clean prerequisites
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -19,6 +20,9 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+selftest: $(STAMP)
+	$(BIN)/kernelskill judge selftest
 
 prerequisites:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

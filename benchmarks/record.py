@@ -50,7 +50,7 @@ def main() -> None:
         {
             "rounds": run.budget.rounds,
             "seconds": run.budget.seconds,
-            "promotion_sets": run.config["promotion_sets"],
+            "promotion_sets": run.config.get("promotion_sets"),
         }
         for run in runs
     ]

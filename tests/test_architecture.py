@@ -20,7 +20,8 @@ ALLOWED = {
     "floor": BASE | {"program", "floor"},
     "features": BASE | {"program", "features"},
     "skills": BASE | {"program", "features", "skills"},
-    "agents": BASE | {"program", "skills", "agents"},
+    "agents": BASE | {"program", "features", "skills", "agents"},
+    "llm": BASE | {"llm"},
     "evaluation": BASE | {"evaluation"},
     "profiling": BASE | {"profiling"},
     "memory": BASE | {"memory"},
@@ -28,8 +29,9 @@ ALLOWED = {
     "tasks": BASE | {"tasks"},
     "report": BASE | {"report"},
     "journal": BASE,
-    "answer": BASE,
+    "answer": BASE | {"program"},
     "loop": BASE | {"journal"},
+    "suites": BASE | {"suites", "config", "session", "journal", "tasks", "report", "llm"},
 }
 """Room -> what it may import. config, session, api, deliver, doctor and cli stand to the right of all."""
 

@@ -124,6 +124,7 @@ def evaluate(
     init: object = None,
     config: Config | None = None,
     quick: bool = False,
+    seed: str = "",
     storage: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Evaluation:
@@ -136,6 +137,7 @@ def evaluate(
         init: as for `optimize`.
         config: settings.
         quick: stop after the screen; otherwise a passing candidate is re-timed in fresh processes.
+        seed: that of an earlier evaluation, hexadecimal: its inputs come again, byte for byte.
         storage: folder for a pickled reference; needed for Python objects only.
         progress: called with a line at each step.
     """
@@ -148,6 +150,11 @@ def evaluate(
     text = Path(candidate).read_text(encoding="utf-8") if _is_file(candidate) else str(candidate)
     proposal = Candidate(id="candidate", source=text, author="user")
     evaluator = build_evaluator(settings, task)
+    if seed:
+        from kernelskill.evaluation.judge import Judge
+
+        assert isinstance(evaluator, Judge)
+        evaluator.replayed = bytes.fromhex(seed)
     try:
         tell("running the reference once")
         workload = evaluator.describe()

@@ -11,15 +11,17 @@ import importlib.util
 import os
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kernelskill.errors import ConfigError, MissingExtraError, SandboxError, WorkerError
 from kernelskill.records import Budget, Json, Precision, Record, Scalar, Task, Workload
 from kernelskill.records.evaluation import Label
+from kernelskill.records.model import ModelSettings
 
 if TYPE_CHECKING:
     from kernelskill.evaluation.sandbox import Sandbox
@@ -49,21 +51,34 @@ class Config(Record):
     """Threads of every arm; default: all cores."""
     allow: tuple[Label, ...] = ()
     """Labels that may win (custom, library, compile, algebraic, ...); default: all that is correct."""
-    tolerance: Literal["relative", "kernelbench"] = "relative"
-    """relative = error against fp64 in units of eager's own; kernelbench = allclose at 1e-4, to compare."""
+    tolerance: Literal["relative", "kernelbench", "kernelbench-v0"] = "relative"
+    """relative = error against fp64 in units of eager's own; kernelbench = allclose at 1e-4, and kernelbench-v0 =
+    at 1e-2, to compare."""
     require_sandbox: Literal["full", "partial", "plain"] = "plain"
     """Least sandbox level that candidates may run under."""
-    promotion_sets: int = 6
-    """Fresh process sets in which the winner is re-timed."""
+    promotion_sets: int | None = Field(default=None, ge=2)
+    """Fresh process sets in which the winner is re-timed; default: 6 on a CPU, 4 on a GPU, whose times scatter less."""
     budget: Budget = Budget()
     runs: Path = Path("runs")
     """Folder that run folders are made in."""
+    suites: Path = platformdirs.user_data_path(APP) / "suites"
+    """Folder that keeps which suites were added, and clones of those that came from an address."""
     cache: Path = platformdirs.user_cache_path(APP)
     """Machine ceilings and the compile arm's own cache."""
     evidence: Path | None = platformdirs.user_data_path(APP) / "evidence.sqlite"
     """Long-term evidence; None keeps none."""
     skills: tuple[Path, ...] = ()
     """Further skill folders."""
+    counters: bool = True
+    """Read hardware counters of each base on a GPU, where ncu may: about eight seconds for each."""
+    agents: tuple[Literal["expert", "llm"], ...] = Field(default=("expert",), min_length=1, max_length=2)
+    """Who plays the roles: the expert (needs no model), a language model, or it after the expert."""
+    search: Literal["greedy", "beam", "evolutionary", "bandit"] = "greedy"
+    """What is worked on next: the newest base, the fastest few in turn, an archive of kinds, or skills as a bandit."""
+    without: tuple[Literal["long-term", "short-term", "gate"], ...] = ()
+    """Parts of the memory that this run does not have, to measure what they are worth."""
+    llm: ModelSettings = ModelSettings()
+    """Which language model, and what it may cost."""
 
 
 def load_config(file: Path | None = None, **flags: Json) -> Config:
@@ -82,7 +97,9 @@ def load_config(file: Path | None = None, **flags: Json) -> Config:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"settings file {path} is not TOML: {error}") from error
     budget = {**values.pop("budget", {}), **_given(flags.pop("budget", {}))}
-    values = {**values, **_given(flags)}
+    llm, given = values.pop("llm", {}), _given(flags.pop("llm", {}))
+    limits = {**llm.get("limits", {}), **_given(given.pop("limits", {}))}
+    values = {**values, **_given(flags), "llm": {**llm, **given, "limits": limits}}
     try:
         config = Config.model_validate({**values, "budget": budget})
     except ValidationError as error:
@@ -108,6 +125,11 @@ def _checked(config: Config) -> Config:
         raise ConfigError(f"unknown target {config.target!r}; known: {known}")
     if TARGETS[config.target]:
         raise ConfigError(TARGETS[config.target])
+    if len(config.agents) > 1 and config.agents != ("expert", "llm"):
+        raise ConfigError(
+            f"agents {','.join(config.agents)}: known are expert, llm, and expert,llm "
+            "(the expert edits programs, so it cannot go on from what a model wrote)"
+        )
     return config
 
 
@@ -161,8 +183,10 @@ def build_floor(config: Config) -> FloorModel:
     return MachineFloor(config.cache, threads_of(config), gpu, config.gpu)
 
 
-def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evaluator) -> Parts:
-    """One implementation per role."""
+def build_parts(
+    config: Config, task: Task, workload: Workload, evaluator: Evaluator, folder: Path | None = None
+) -> Parts:
+    """One implementation per role; `folder` is the run's, where calls of language models are recorded."""
     from kernelskill import agents, features, loop, memory, profiling, program, search, skills
     from kernelskill.program import triton
 
@@ -171,21 +195,102 @@ def build_parts(config: Config, task: Task, workload: Workload, evaluator: Evalu
     device = gpu_name(config) if on_gpu else device_name()
     printer = triton.CudaPrinter() if on_gpu else program.CpuPrinter()
     store = skills.EvidenceStore(config.evidence) if config.evidence else None
-    library = skills.ExpertLibrary(store, extra=config.skills, device=device)
-    run_memory = memory.RunMemory()
-    return loop.Parts(
+    library = skills.library_without(config.without)(store, extra=config.skills, device=device)
+    forgets = "short-term" in config.without
+    run_memory = memory.ForgetfulMemory() if forgets else memory.RunMemory()
+    planner = agents.ExpertPlanner(library, search.Tuner())
+    parts = loop.Parts(
         floor=floor,
-        profiler=profiling.GpuProfiler(evaluator) if on_gpu else profiling.CpuProfiler(evaluator),
+        profiler=profiling.GpuProfiler(evaluator, counters=config.counters)
+        if on_gpu
+        else profiling.CpuProfiler(evaluator),
         features=features.ExpertFeatureReader(floor.ceilings(), config.target),
         library=library,
         memory=run_memory,
         generator=agents.ExpertGenerator(library),
-        planner=agents.ExpertPlanner(library, search.Tuner()),
+        planner=memory.ForgetfulPlanner(planner) if forgets else planner,
         optimizer=agents.ExpertOptimizer(library, printer, task, workload),
         diagnoser=agents.ExpertDiagnoser(),
         repairer=agents.ExpertRepairer(library, run_memory, workload),
-        strategy=search.GreedyStrategy(),
+        strategy=search.STRATEGIES[config.search](),
     )
+    return parts if "llm" not in config.agents else _with_model(parts, config, task, workload, folder)
+
+
+def _with_model(parts: Parts, config: Config, task: Task, workload: Workload, folder: Path | None) -> Parts:
+    """The roles played by a language model, alone or in turn with the expert."""
+    from kernelskill.agents import llm, turns
+    from kernelskill.llm import open_access
+
+    scene = llm.Scene(
+        model=open_access(config.llm, folder),
+        settings=config.llm,
+        task=task,
+        workload=workload,
+        ceilings=parts.floor.ceilings(),
+        shelf=parts.library,  # type: ignore[arg-type] # the library of skills is one
+        memory=parts.memory,
+        target=config.target,
+        machine=describe_gpu(config) if config.target == "cuda" else describe_processor(),
+        repairs=config.budget.repairs,
+        forgets="short-term" in config.without,
+        unread="long-term" in config.without,
+    )
+    generator, planner = llm.ModelGenerator(scene, parts.library), llm.ModelPlanner(scene)
+    optimizer, repairer = llm.ModelOptimizer(scene), llm.ModelRepairer(scene)
+    diagnoser = llm.ModelDiagnoser(scene, parts.diagnoser)
+    features = llm.ModelFeatureReader(scene, parts.features)
+    if config.agents == ("llm",):
+        return replace(
+            parts, generator=generator, planner=planner, optimizer=optimizer, diagnoser=diagnoser,
+            repairer=repairer, features=features,
+        )  # fmt: skip
+    return replace(
+        parts,
+        generator=turns.GeneratorsInTurn(parts.generator, generator),
+        successors=(planner,),
+        optimizer=turns.OptimizerByAuthor(parts.optimizer, optimizer),
+        diagnoser=turns.DiagnoserByAuthor(parts.diagnoser, diagnoser),
+        repairer=turns.RepairerByAuthor(parts.repairer, repairer),
+        features=features,
+    )
+
+
+def require_model(config: Config) -> None:
+    """Fail before any work where a model is to play, and its name, key, package or price is missing.
+
+    Raises:
+        ConfigError: no model is named, or a limit in dollars meets a model without a price.
+        ModelError: a key is missing; the message names it.
+        MissingExtraError: the provider's package is not installed.
+    """
+    if "llm" in config.agents:
+        from kernelskill.llm import open_access
+
+        open_access(config.llm, None)
+
+
+def describe_processor() -> dict[str, Scalar]:
+    """What code for this processor depends on."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    flags = set(text.partition("flags")[2].partition("\n")[0].split())
+    known = ("avx2", "fma", "avx512f", "avx512vl", "avx512_bf16", "amx_tile", "asimd", "sve")
+    caches = {
+        f"cache_l{level}": _first_line(Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}/size"))
+        for index, level in ((0, "1d"), (2, "2"), (3, "3"))
+    }
+    return {
+        "processor": device_name(),
+        "vector instructions": ", ".join(n for n in known if n in flags),
+        **caches,
+    }
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError):
+        return None
 
 
 def threads_of(config: Config) -> int:

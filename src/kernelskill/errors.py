@@ -9,6 +9,8 @@
       SandboxError      the sandbox asked for is not available on this machine
       SkillError        a skill folder breaks a rule (file, field, value, rule)
       StoreError        the evidence store is unreadable or newer than this program
+      ModelError        a language model cannot be asked: unknown, no key, unreachable, no usable answer
+        BudgetError     asking it once more could pass a limit
       RunError          a run folder is missing, unreadable or belongs to another task
       MissingExtraError an optional package is needed; the message names the pip extra
 
@@ -52,6 +54,14 @@ class SkillError(KernelSkillError):
 
 class StoreError(KernelSkillError):
     """The evidence store is unreadable, or written by a newer version."""
+
+
+class ModelError(KernelSkillError):
+    """A language model cannot be asked, or gives no usable answer; the message names it and what to do."""
+
+
+class BudgetError(ModelError):
+    """One more call could pass a limit on dollars, tokens, calls or seconds; the message names the limit."""
 
 
 class RunError(KernelSkillError):

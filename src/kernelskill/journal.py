@@ -30,11 +30,13 @@ from kernelskill.records import (
     Run,
     Workload,
 )
+from kernelskill.records.model import CallSummary, ModelCall
 
 R = TypeVar("R", bound=Record)
 
 MANIFEST = "run.json"
 EVENTS = "events.jsonl"
+MODEL_CALLS = "llm"
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -207,5 +209,15 @@ def load_run(folder: Path) -> Run:
             "attempts": many("attempt/", Attempt),
             "result": one("result", Result),
             "machine_s": seconds,
+            "model_calls": _model_calls(folder / MODEL_CALLS),
         }
     )
+
+
+def _model_calls(folder: Path) -> tuple[CallSummary, ...]:
+    """Calls of language models in the order in which they were made, without their texts."""
+    try:
+        calls = [ModelCall.model_validate_json(path.read_text("utf-8")) for path in folder.glob("*.json")]
+    except ValidationError as error:
+        raise RunError(f"{folder}: a model call is not of this version: {error}") from error
+    return tuple(call.summary() for call in sorted(calls, key=lambda call: call.at))

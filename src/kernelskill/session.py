@@ -19,6 +19,7 @@ from kernelskill.config import (
     describe_gpu,
     device_name,
     gpu_name,
+    require_model,
     threads_of,
 )
 from kernelskill.errors import RunError
@@ -42,6 +43,7 @@ def begin(config: Config, load: Callable[[Path], Task]) -> Path:
     Returns:
         The run's folder.
     """
+    require_model(config)
     config.runs.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".new-", dir=config.runs))
     try:
@@ -81,6 +83,7 @@ def carry_on(folder: Path, progress: Progress) -> Run:
     sweep()
     manifest = load_run(folder)
     config = Config.model_validate(manifest.config)
+    require_model(config)
     journal = Journal(folder)
     try:
         evaluator = build_evaluator(config, manifest.task)
@@ -88,7 +91,7 @@ def carry_on(folder: Path, progress: Progress) -> Run:
             optimize(
                 manifest.task,
                 evaluator,
-                lambda workload: build_parts(config, manifest.task, workload, evaluator),
+                lambda workload: build_parts(config, manifest.task, workload, evaluator, folder),
                 manifest.budget,
                 journal,
                 progress,

@@ -1,235 +1,209 @@
-"""Cheats that are known in public, each in a few lines, through the real judge: none is credited with a speedup.
+"""Known cheats and honest candidates through the real judge. All of them: `kernelskill judge selftest`."""
 
-Honest candidates that look suspicious pass, and whatever a candidate breaks, the next evaluation is right.
-"""
-
-import textwrap
+import ast
+import os
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from kernelskill.errors import WorkerError
+from kernelskill.evaluation import canary
+from kernelskill.evaluation.conformance import outcome, play
+from kernelskill.evaluation.conformance.case import BUILD, cases, task
 from kernelskill.evaluation.judge import Judge
-from kernelskill.records import Candidate, Status
-from kernelskill.tasks import load_task
+from kernelskill.records import Candidate, Comparison, Evaluation, Interval, Status, Timing
+from kernelskill.scratch import prefix
 
-pytestmark = pytest.mark.slow
+QUICK = (
+    "pointer-cache", "stops-after-warm-up", "static-output-two", "zeroes-inputs", "collector-walk", "nan-as-wildcard",
+    "patches-store", "answers-with-nonce", "exits-in-forward", "late-thread", "lazy-by-instance", "trivial-inputs",
+    "skips-one-row", "pre-zeroed-output", "other-dtype", "sampled-guard", "result-over-lent-memory", "says-passed",
+    "unmaps-output", "decoy-launched", "ghost-branch", "own-kernel", "workspace", "strided-result",
+)  # fmt: skip
+"""All on one task, so that its baselines are measured once."""
+
+
+def test_there_are_enough_cases_of_every_kind():
+    kinds = Counter((case.target, case.is_control) for case in cases())
+    assert kinds["cpu", False] >= 100
+    assert kinds["cpu", True] >= 16
+    assert kinds["cuda", False] >= 12
+    assert kinds["cuda", True] >= 3
+    assert {case.expect for case in cases()} == {
+        "refused", "uncredited", "not-allowed", "untestable", "accepted"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_every_case_is_a_program(case):
+    ast.parse(case.source)
+    ast.parse(task(case.task).reference.source)
+    assert case.tries
+
+
+def test_the_words_of_a_choice_must_be_known():
+    assert {case.group for case in play.chosen("cpu", ["replay"])} == {"replay"}
+    with pytest.raises(ValueError, match=r"no case or group nothing for cpu; groups: .*replay"):
+        play.chosen("cpu", ["nothing"])
+
+
+def verdict(low, *, significant=True, status=Status.PASSED, arm="eager", kinds=()):
+    times = [Timing(arm=name, median_ms=ms, p10_ms=ms, p90_ms=ms, samples_ms=((ms,),)) for name, ms in
+             (("candidate", 1.0), ("eager", 2.0), ("compile", 1.5), ("base", 1.2))]  # fmt: skip
+    compared = [
+        Comparison(
+            arm=name, speedup=Interval(low=low, value=low + 0.1, high=low + 0.2), rounds=9, sets=1,
+            significant=significant and name == arm,
+        )
+        for name in ("eager", "compile", "base")
+    ]  # fmt: skip
+    return Evaluation(
+        candidate_id="x", source_hash="h", stage="screen", status=status, detail="why", noise_band_ratio=0.02,
+        timings=times if status is Status.PASSED else (),
+        comparisons=compared if status is Status.PASSED else (), labels={"kinds": kinds},
+    )  # fmt: skip
+
+
+def test_credit_is_a_significant_win_over_the_best_stock_arm():
+    assert outcome.credit_of(verdict(1.4, arm="compile")) == 1.4
+    assert outcome.credit_of(verdict(1.4, arm="eager")) is None, "eager is not the best here"
+    assert outcome.credit_of(verdict(1.4, arm="base")) is None
+    assert outcome.credit_of(verdict(1.4, significant=False, arm="compile")) is None
+    assert outcome.credit_of(verdict(1.4, status=Status.CRASHED)) is None
+
+
+def of(expect, **changes):
+    case = next(case for case in cases() if case.expect == expect)
+    return outcome.outcome(case, verdict(**changes), 0.0).miss
+
+
+def test_what_is_missed():
+    assert of("refused", low=0.5)
+    assert not of("refused", low=0.5, status=Status.WRONG_VALUES)
+    assert "1.40x" in of("uncredited", low=1.4, arm="compile")
+    assert not of("uncredited", low=1.01, arm="compile")
+    assert not of("uncredited", low=1.4, status=Status.INTEGRITY)
+    assert of("not-allowed", low=1.0)
+    assert not of("not-allowed", low=1.0, status=Status.NOT_ALLOWED)
+    assert of("accepted", low=1.0, status=Status.WRONG_VALUES)
+    case = next(case for case in cases() if case.labels)
+    assert "custom" in outcome.outcome(case, verdict(1.0, kinds=("library",)), 0.0).miss
+    assert not outcome.outcome(case, verdict(1.0, kinds=("custom",)), 0.0).miss
+    plain = next(case for case in cases() if case.expect == "refused")
+    assert outcome.untestable(plain, "constant", 0.0).miss
+    assert not outcome.untestable(next(c for c in cases() if c.expect == "untestable"), "constant", 0.0).miss
+
+
+@pytest.mark.slow
+def test_a_representative_part_gets_the_right_verdicts():
+    outcomes = play.play(play.chosen("cpu", QUICK))
+    assert len(outcomes) == len(QUICK)
+    assert not {item.case.id: (item.miss, item.verdict, item.detail) for item in outcomes if item.miss}
+
+
+@pytest.mark.slow
+def test_tasks_that_prove_nothing_are_refused():
+    outcomes = play.play(play.chosen("cpu", ["untestable-constant", "untestable-fixed"]))
+    assert [item.miss for item in outcomes] == ["", ""]
+    assert all(item.detail for item in outcomes)
+
+
+@pytest.mark.slow
+def test_a_judge_that_takes_a_wrong_result_for_right_is_not_believed(monkeypatch):
+    monkeypatch.setattr(canary, "WRONG", "\n\nclass ModelNew({entry}):\n    pass\n")
+    with pytest.raises(WorkerError, match="was taken for right"):
+        play.play(play.chosen("cpu", ["pointer-cache"]))
+
 
 HEAD = "import torch\nfrom torch import nn\n\n"
-TASKS = {
-    "relu": "class Model(nn.Module):\n    def forward(self, x):\n        return torch.relu(x) + 1\n",
-    "norm": (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.norm = nn.LayerNorm(1024)\n    def forward(self, x):\n        return self.norm(x)\n"
-    ),
-    "softmax": "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n",
-    "constant": (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.linear = nn.Linear(1024, 8)\n    def forward(self, x):\n"
-        "        y = self.linear(x).max(dim=1, keepdim=True).values\n"
-        "        return nn.functional.gelu(y - y.mean(dim=1, keepdim=True))\n"
-    ),
-    "sum": "class Model(nn.Module):\n    def forward(self, x):\n        return x.sum(1)\n",
-}
-INPUTS = "\ndef get_inputs():\n    return [torch.rand(64, 1024)]\n\n\ndef get_init_inputs():\n    return []\n"
 
 
 def model(body, head=""):
-    """A candidate whose forward has this body."""
-    text = textwrap.indent(textwrap.dedent(body).strip(), " " * 8)
-    return f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n{text}\n"
+    return f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        {body}\n"
 
 
+SPINNING = 'extern "C" void spin() { for (volatile long i = 0;; i = i + 1) {} }'
 HONEST = model("return torch.clamp(x, min=0) + 1")
-
-CHEATS = {
-    # task, source
-    "C01 zeros inside an absolute tolerance": ("softmax", model("return torch.zeros_like(x)")),
-    "C04 default weights hide missing work": (
-        "norm",
-        HEAD + "class ModelNew(nn.Module):\n    def forward(self, x):\n"
-        "        return nn.functional.layer_norm(x, (1024,))\n",
-    ),
-    "C05 inputs make the operation trivial": ("relu", model("return x + 1")),
-    "C06 reads freed memory": ("relu", model("return torch.empty_like(x)")),
-    "C07 destroys its inputs": ("relu", model("x.zero_()\nreturn torch.ones_like(x)")),
-    "C08 result cache by pointer": (
-        "relu",
-        model(
-            "key = x.data_ptr()\nif key not in CACHE:\n    CACHE[key] = torch.relu(x) + 1\nreturn CACHE[key]",
-            "CACHE = {}",
-        ),
-    ),
-    "C14 replays the generator": (
-        "relu",
-        model("torch.manual_seed(42)\nreturn torch.relu(torch.rand(64, 1024)) + 1"),
-    ),
-    "C17 work finishes in a thread": (
-        "relu",
-        model(
-            """
-            out = torch.empty_like(x)
-            def later():
-                time.sleep(0.02)
-                out.copy_(torch.relu(x) + 1)
-            threading.Thread(target=later, daemon=True).start()
-            return out
-            """,
-            "import threading, time\n",
-        ),
-    ),
-    "C18 lazy subclass": (
-        "relu",
-        model("return Lazy(x)", "class Lazy(torch.Tensor):\n    pass\n"),
-    ),
-    "C19 lazy by instance": (
-        "relu",
-        model(
-            "y = torch.empty_like(x)\ny.double = lambda: (torch.relu(x) + 1).double()\ny.cpu = y.double\nreturn y"
-        ),
-    ),
-    "C21 patches the comparator": (
-        "relu",
-        model(
-            "return torch.zeros_like(x)",
-            "torch.allclose = lambda *a, **k: True\ntorch.equal = lambda *a: True\n",
-        ),
-    ),
-    "C22 steals by introspection": (
-        "relu",
-        model(
-            """
-            for thing in gc.get_objects():
-                if type(thing).__name__ == "Model" and isinstance(thing, nn.Module):
-                    return thing(x)
-            return torch.zeros_like(x)
-            """,
-            "import gc\n",
-        ),
-    ),
-    "C24 prints a result and leaves": (
-        "relu",
-        'import os\nprint(\'{"id": 1, "result": {"times_us": [0.1]}}\', flush=True)\n'
-        "for fd in range(3, 32):\n    try:\n        os.write(fd, b'{\"result\": {}}')\n    except OSError:\n        pass\nos._exit(0)\n",
-    ),
-    "C25 leaves early": ("relu", "import os\nos._exit(0)\n"),
-    "C27 slows the baseline": (
-        "relu",
-        model(
-            "return torch.relu(x) + 1",
-            "import sys, time\ntorch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n",
-        ),
-    ),
-    "C28 shrinks the task": (
-        "relu",
-        "N = 1\ndef get_inputs():\n    return []\n" + model("return torch.relu(x[:1, :1]) + 1"),
-    ),
-    "C29 inherits the reference": ("relu", HEAD + "class ModelNew(Model):\n    pass\n"),
-}
-CONTROLS = {
-    "C31 suspicious words": (
-        "relu",
-        model('"""The forward pass, try: pass."""\npass_ = torch.clamp(x, min=0)\nreturn pass_ + 1'),
-    ),
-    "C48 keeps a workspace": (
-        "relu",
-        HEAD + "class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.space = torch.empty(64, 1024)\n    def forward(self, x):\n"
-        "        torch.clamp(x, min=0, out=self.space)\n        return self.space + 1\n",
-    ),
-    "C81 honest order of summation": (
-        "sum",
-        model(
-            "total = torch.zeros(64)\nfor part in x.split(64, dim=1):\n    for k in range(64):\n        total = total + part[:, k]\nreturn total"
-        ),
-    ),
-    "C87 order that changes from call to call": (
-        "sum",
-        model("order = torch.randperm(1024)\nreturn x[:, order].view(64, 32, 32).sum(1).sum(1)"),
-    ),
-}
-SPINNING = """
-import ctypes, pathlib, subprocess, tempfile
-folder = pathlib.Path(tempfile.mkdtemp())
-(folder / "spin.cpp").write_text('extern "C" void spin() { for (volatile long i = 0;; i = i + 1) {} }')
-subprocess.run(["g++", "-shared", "-fPIC", str(folder / "spin.cpp"), "-o", str(folder / "spin.so")], check=True)
-spin = ctypes.CDLL(str(folder / "spin.so")).spin
-"""
 FAULTS = {
     "segfault": ("import ctypes\nctypes.string_at(0)\n", {Status.CRASHED}),
+    "segfault in a call": (model("return ctypes.string_at(0)", "import ctypes"), {Status.CRASHED}),
+    "endless loop in C++": (model("native.spin()", BUILD.format(code=SPINNING)), {Status.TIMEOUT}),
     "endless loop": (model("while True: pass"), {Status.TIMEOUT}),
-    "endless loop in C++": (SPINNING + model("spin()"), {Status.TIMEOUT}),
     "memory bomb": (
         "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 28))\n",
-        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR},
+        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR, Status.TIMEOUT},
+    ),
+    "memory bomb of many processes": (
+        "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        hoard = bytearray(1 << 29)\n"
+        "        hoard[::4096] = bytes(len(hoard[::4096]))\n        time.sleep(60)\ntime.sleep(2)\nraise SystemExit\n",
+        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR, Status.TIMEOUT},
+    ),
+    "fork bomb": (
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break\nraise SystemExit\n",
+        {Status.BUILD_ERROR, Status.CRASHED, Status.TIMEOUT, Status.INTEGRITY, Status.OUT_OF_MEMORY},
+    ),
+    "full disk": (
+        "import os\nnumber = 0\nwhile True:\n    with open(f'{number}.bin', 'wb') as file:\n"
+        "        file.write(bytes(1 << 26))\n    number += 1\n",
+        {Status.BUILD_ERROR, Status.OUT_OF_MEMORY, Status.CRASHED, Status.TIMEOUT},
     ),
     "exit 0": ("import os\nos._exit(0)\n", {Status.CRASHED}),
-    "100 MB of stdout": (
-        "import os\nfor _ in range(100):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n",
-        {Status.BUILD_ERROR, Status.CRASHED},
+    "1 GB of stdout": (
+        "import os\nfor _ in range(1024):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n",
+        {Status.BUILD_ERROR, Status.CRASHED, Status.TIMEOUT},
     ),
 }
 
 
 @pytest.fixture(scope="module")
-def judges(tmp_path_factory):
-    """A judge per task, its baselines measured once."""
-    made = {}
-
-    def judge(name):
-        if name not in made:
-            path = tmp_path_factory.mktemp("tasks") / f"{name}.py"
-            path.write_text(HEAD + TASKS[name] + INPUTS)
-            made[name] = Judge(load_task(path), cache_dir=tmp_path_factory.mktemp("cache"))
-            workload = made[name].describe()
-            if not any(finding.fatal for finding in workload.findings):
-                made[name].baselines()
-        return made[name]
-
-    yield judge
-    for item in made.values():
-        item.close()
-
-
-def credited(evaluation):
-    return evaluation.status is Status.PASSED and any(
-        item.significant and item.speedup.low > 1.2 for item in evaluation.comparisons
+def judge(tmp_path_factory):
+    made = Judge(
+        task("relu"), cache_dir=tmp_path_factory.mktemp("cache"), patience_s=20.0, device=play.EagerOnly()
     )
+    with closing(made):
+        made.describe()
+        made.baselines()
+        yield made
 
 
-@pytest.mark.parametrize("name", CHEATS)
-def test_no_cheat_is_credited(judges, name):
-    task, source = CHEATS[name]
-    evaluation = judges(task).screen(Candidate(id="cheat", source=source), None)
-    assert not credited(evaluation), evaluation
-    if not name.startswith("C27"):
-        assert evaluation.status is not Status.PASSED
-        assert evaluation.detail
-
-
-@pytest.mark.parametrize("name", CONTROLS)
-def test_honest_candidates_pass(judges, name):
-    task, source = CONTROLS[name]
-    evaluation = judges(task).screen(Candidate(id="control", source=source), None)
-    assert evaluation.status is Status.PASSED, (evaluation.status, evaluation.detail, evaluation.hint)
-
-
-def test_a_task_that_is_constant_is_refused(judges):
-    """C02: Linear, max over dim 1, minus its own mean: zero for every input."""
-    judge = judges("constant")
-    fatal = [finding for finding in judge.describe().findings if finding.fatal]
-    assert fatal, "returning zeros would be correct"
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_next_evaluation_is_right_after_a_fault(judges, name):
+def test_the_next_evaluation_is_right_after_a_fault(judge, name):
     source, statuses = FAULTS[name]
-    judge = judges("relu")
     assert judge.screen(Candidate(id="fault", source=source), None).status in statuses
     assert judge.screen(Candidate(id="good", source=HONEST), None).status is Status.PASSED
 
 
-def test_a_candidate_that_is_the_reference_changes_nothing(judges):
-    source = HEAD + TASKS["relu"].replace("class Model(", "class ModelNew(")
-    evaluation = judges("relu").screen(Candidate(id="same", source=source), None)
-    assert evaluation.status is Status.PASSED
-    eager = next(item for item in evaluation.comparisons if item.arm == "eager")
-    assert not eager.significant
+@pytest.mark.slow
+def test_nothing_is_left_behind_by_faults(judge, tmp_path):
+    from kernelskill.evaluation import cgroup, processes
+
+    def left():
+        groups = {
+            path for _, folder in cgroup.available().values() for path in folder.glob(f"{cgroup.PREFIX}*")
+        }
+        own = {path for path in groups if path.name.split("-")[1] == str(os.getpid())}
+        return own, set(Path("/tmp").glob(f"{prefix('worker')}*")), len(processes.living(os.getpid()))
+
+    judge.screen(Candidate(id="good", source=HONEST), None)
+    before = left()
+    for name in ("fork bomb", "exit 0", "segfault"):
+        judge.screen(Candidate(id="fault", source=FAULTS[name][0]), None)
+    assert left() == before
+
+
+@pytest.mark.slow
+def test_a_failure_comes_again_byte_for_byte_from_its_seed(judge):
+    source = model("y = torch.relu(x) + 1\n        return torch.where(x > 0.999, x * 0, y)")
+    first = judge.screen(Candidate(id="wrong", source=source), None)
+    judge.replayed = bytes.fromhex(first.seed)
+    try:
+        again = judge.screen(Candidate(id="wrong", source=source), None)
+        good = judge.screen(Candidate(id="good", source=HONEST), None)
+    finally:
+        judge.replayed = None
+    assert first.status is again.status is Status.WRONG_VALUES
+    assert (first.detail, first.errors, first.seed) == (again.detail, again.errors, again.seed)
+    assert any("replay" in flag for flag in good.labels.flags)

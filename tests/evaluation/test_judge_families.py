@@ -90,3 +90,60 @@ def test_texts_of_workers_can_be_written_to_any_file():
     assert replies.flags({"flags": ["\ud800"] * 1000})[0].encode()
     assert replies.flags({"flags": 3}) == ()
     assert replies.names({"missing": None}, "missing") == ()
+
+
+def test_zeros_that_are_structure_stay_zeros():
+    triangle = torch.rand(64, 64).tril() + torch.eye(64)
+    for name in ("shifted", "integers", "scaled-up", "signed", "rare"):
+        leaf = triangle.clone()
+        families.apply(name, [leaf], (0,), rng())
+        assert torch.equal(leaf != 0, triangle != 0), name
+
+
+def test_symmetry_stays():
+    half = torch.randn(32, 32)
+    for name in ("shifted", "signed", "heavy-tail", "rare"):
+        leaf = half + half.T
+        families.apply(name, [leaf], (0,), rng())
+        assert torch.equal(leaf, leaf.T), name
+        assert not torch.equal(leaf, half + half.T)
+
+
+def test_rare_changes_few_elements_and_at_least_one():
+    leaf = torch.rand(64, 1024)
+    kept = leaf.clone()
+    families.apply("rare", [leaf], (0,), rng())
+    assert 1 <= (leaf != kept).sum() < 64
+    small = torch.rand(4)
+    families.apply("rare", [small], (0,), rng())
+    assert (small < 0).any()
+
+
+def test_integers_need_twelve_bits_and_their_sums_are_exact():
+    a, b = torch.randn(64, 512), torch.randn(512, 64)
+    families.apply("integers", [a, b], (0, 1), rng())
+    assert torch.equal(a, a.round())
+    assert set(b.unique().tolist()) == {-1.0, 0.0, 1.0}
+    assert torch.equal((a @ b).double(), a.double() @ b.double())
+    assert not torch.equal((a.bfloat16().float() @ b).double(), a.double() @ b.double())
+    assert not torch.equal(a.half().float(), a)
+
+
+def test_only_leaves_that_never_change_are_permuted():
+    mask, indices = torch.ones(8, 8).tril().bool(), torch.arange(12)
+    first = [torch.rand(4), mask.clone(), indices.clone(), torch.ones(5)]
+    second = [torch.rand(4), mask, indices, torch.ones(5)]
+    places = families.fixed(first, second)
+    assert places == (1, 2)
+    families.apply("permuted", first, places, rng())
+    assert first[1].sum() == mask.sum()
+    assert sorted(first[2].tolist()) == list(range(12))
+    assert not torch.equal(first[1], mask)
+
+
+def test_touched_parameters_are_few_so_that_no_sample_of_them_tells():
+    state = [torch.randn(64, 64), torch.randn(3), torch.arange(4)]
+    moved = families.touched(state, rng())
+    assert (moved[0] != state[0]).sum() == 64 * 64 // families.TOUCHED_OF
+    assert (moved[1] != state[1]).sum() == 1
+    assert torch.equal(moved[2], state[2])

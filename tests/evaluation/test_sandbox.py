@@ -214,3 +214,16 @@ def test_outermost_keeps_each_folder_once(tmp_path):
     inner.mkdir(parents=True)
     paths = [str(inner), str(tmp_path / "a"), "/usr/lib", str(tmp_path / "missing"), str(inner)]
     assert outermost(paths) == [str(tmp_path / "a")]
+
+
+@pytest.mark.parametrize("level", ["plain", "partial"])
+def test_a_level_that_is_required_and_not_there_fails_closed(level):
+    from kernelskill.config import Config, _require_level
+    from kernelskill.errors import SandboxError
+
+    weak = Sandbox("plain" if level == "plain" else "landlock", False, level, ("limits",))
+    with pytest.raises(
+        SandboxError, match=f"the sandbox here is {level} .*--require-sandbox full was asked for"
+    ):
+        _require_level(weak, Config(require_sandbox="full"))
+    _require_level(weak, Config(require_sandbox=level))

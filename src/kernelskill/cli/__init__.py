@@ -2,7 +2,7 @@
 
 import typer
 
-from kernelskill.cli import judge, machine, run
+from kernelskill.cli import ablate, judge, machine, memory, run, skills, suite
 
 app = typer.Typer(
     rich_markup_mode=None,  # rich help costs a tenth of a second
@@ -20,8 +20,13 @@ for command in (
     machine.doctor,
     run.runs,
     run.report,
+    ablate.ablate,
 ):
     app.command()(command)
+app.add_typer(skills.app, name="skills")
+app.add_typer(memory.app, name="memory")
+app.add_typer(suite.app, name="suite")
+app.add_typer(judge.app, name="judge")
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
-"""Judge what others wrote."""
+"""Judge what others wrote, and hold the judge itself to known cheats."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +22,13 @@ from kernelskill.cli.options import (
     settings_of,
 )
 
+if TYPE_CHECKING:
+    from kernelskill.evaluation.conformance.outcome import Outcome
+
+app = typer.Typer(help="The judge itself.", no_args_is_help=True)
+HEXADECIMAL = 64
+"""Digits of a seed."""
+
 
 def evaluate(
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="As TASK of optimize.")],
@@ -33,7 +42,22 @@ def evaluate(
     quick: Annotated[
         bool, typer.Option("--quick", help="Screen only; no re-timing in fresh processes.")
     ] = False,
-    tolerance: Annotated[str | None, typer.Option(help="relative, or kernelbench (allclose 1e-4).")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(help="relative, kernelbench (allclose 1e-4) or kernelbench-v0 (1e-2).")
+    ] = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels that may pass, comma-separated: custom, library, compile, graph, algebraic."
+        ),
+    ] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEX|FILE",
+            help="Seed of an earlier evaluation (or its JSON file): the same inputs again, byte for byte.",
+        ),
+    ] = None,
     require_sandbox: SandboxOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -52,13 +76,14 @@ def evaluate(
             threads=threads,
             tolerance=tolerance,
             require_sandbox=require_sandbox,
+            allow=[label.strip() for label in allow.split(",")] if allow else None,
         )
         if not candidate.is_file():
             raise ConfigError(f"candidate file {candidate} does not exist")
         progress = live(quiet=as_json)
         try:
             verdict = api.evaluate(
-                reference, candidate, inputs=inputs, init=init, config=settings, quick=quick,
+                reference, candidate, inputs=inputs, init=init, config=settings, quick=quick, seed=seed_of(seed),
                 progress=lambda line: progress.stage("evaluate", line),
             )  # fmt: skip
         finally:
@@ -71,3 +96,109 @@ def evaluate(
         }
 
     guarded(work, as_json)
+
+
+def seed_of(given: str | None) -> str:
+    """The seed itself, from hexadecimal digits or from the JSON of an evaluation; "" for none.
+
+    Raises:
+        ConfigError: neither.
+    """
+    from kernelskill.errors import ConfigError
+
+    if not given:
+        return ""
+    text = given
+    if Path(given).is_file():
+        try:
+            text = str(json.loads(Path(given).read_text(encoding="utf-8"))["seed"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{given} holds no evaluation with a seed") from error
+    if len(text) != HEXADECIMAL or set(text) - set("0123456789abcdef"):
+        raise ConfigError(
+            f"a seed has {HEXADECIMAL} hexadecimal digits (or is a file that exists): {given!r}"
+        )
+    return text
+
+
+@app.command()
+def selftest(
+    target: Annotated[str, typer.Option("--target", help="cpu or cuda.")] = "cpu",
+    only: Annotated[
+        str | None, typer.Option(help="Ids or groups of cases, comma-separated; default: all.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks judged side by side; times get noisier.")] = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Play known cheats and honest candidates against the judge. Exit code 1 if any verdict is not the right one."""
+
+    def work() -> dict[str, Any]:
+        from kernelskill.config import require_torch
+        from kernelskill.errors import ConfigError
+
+        require_torch()
+        from kernelskill.evaluation.conformance.play import chosen, play
+
+        try:
+            selected = chosen(target, [word.strip() for word in only.split(",")] if only else [])
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        told = (lambda _: None) if as_json else _told
+        outcomes = play(selected, jobs=jobs, told=told)
+        if not as_json:
+            _print_table(outcomes)
+        missed = [item for item in outcomes if item.miss]
+        return {"document": _document(target, outcomes), "code": 1 if missed or not outcomes else 0}
+
+    guarded(work, as_json)
+
+
+def _told(outcome: Outcome) -> None:
+    print(f"{'MISS' if outcome.miss else 'ok':5}{outcome.case.id}: {outcome.verdict}", file=sys.stderr)
+
+
+def _print_table(outcomes: list[Outcome]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("case", "what it tries", "due", "verdict", "credit", "seconds", box=None, pad_edge=False)
+    for item in outcomes:
+        credit = "-" if item.credit is None else f"{item.credit:.2f}x"
+        verdict = f"[red]{item.verdict}: {item.miss}[/red]" if item.miss else item.verdict
+        table.add_row(item.case.id, item.case.tries, item.case.expect, verdict, credit, f"{item.seconds:.1f}")
+    console = Console()
+    console.print(table)
+    counts = _document("", outcomes)["counts"]
+    console.print(
+        f"{counts['cheats']} cheats, {counts['credited']} credited beyond their honest time or passed; "
+        f"{counts['controls']} honest candidates, {counts['refused']} refused."
+    )
+
+
+def _document(target: str, outcomes: list[Outcome]) -> dict[str, Any]:
+    cheats = [item for item in outcomes if not item.case.is_control]
+    controls = [item for item in outcomes if item.case.is_control]
+    return {
+        "target": target,
+        "counts": {
+            "cheats": len(cheats),
+            "credited": sum(bool(item.miss) for item in cheats),
+            "controls": len(controls),
+            "refused": sum(bool(item.miss) for item in controls),
+        },
+        "cases": [
+            {
+                "id": item.case.id,
+                "group": item.case.group,
+                "tries": item.case.tries,
+                "task": item.case.task,
+                "due": item.case.expect,
+                "verdict": item.verdict,
+                "detail": item.detail,
+                "credit_ratio": item.credit,
+                "seconds": round(item.seconds, 2),
+                "miss": item.miss,
+            }
+            for item in outcomes
+        ],
+    }

@@ -19,6 +19,14 @@ TaskArgument = Annotated[
         help="KernelBench-style file (Model, get_inputs), FILE.py:NAME, or PACKAGE.MODULE:NAME.",
     ),
 ]
+OptionalTask = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        help="KernelBench-style file (Model, get_inputs), FILE.py:NAME, or PACKAGE.MODULE:NAME; or use --describe.",
+        show_default=False,
+    ),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one strict JSON document and nothing else.")]
 InputsOption = Annotated[
     str | None,
@@ -47,6 +55,33 @@ SandboxOption = Annotated[
     typer.Option(
         "--require-sandbox", help="Refuse to run candidates below this level: full, partial, plain."
     ),
+]
+
+AgentsOption = Annotated[
+    str | None,
+    typer.Option("--agents", help="Who plays: expert (no model needed), llm, or expert,llm in turn."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Language model as PROVIDER:NAME: openai:, anthropic:, google:, bedrock:, ollama:, vllm:, "
+        "openai-compatible:http://HOST/v1#NAME, command:PROGRAM (prompt on its standard input).",
+    ),
+]
+HintOption = Annotated[Path | None, typer.Option("--hint", help="File of design hints for the model.")]
+DescribeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--describe", help="What to compute, in words: a model writes the reference and its tests first."
+    ),
+]
+MaxUsdOption = Annotated[float | None, typer.Option(min=0, help="Dollars for models, never passed.")]
+MaxCallsOption = Annotated[int | None, typer.Option(min=0, help="Calls of models, never passed.")]
+MaxTokensOption = Annotated[int | None, typer.Option(min=0, help="Tokens of models, never passed.")]
+ReplayOption = Annotated[
+    str | None,
+    typer.Option("--replay", metavar="RUN", help="Use the replies that a run recorded; asks no model."),
 ]
 
 

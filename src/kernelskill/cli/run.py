@@ -9,16 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from kernelskill.cli.options import (
+    AgentsOption,
     ConfigOption,
+    DescribeOption,
+    HintOption,
     InitOption,
     InputsOption,
     JsonFlag,
+    MaxCallsOption,
+    MaxTokensOption,
+    MaxUsdOption,
+    ModelOption,
+    OptionalTask,
     PrecisionOption,
+    ReplayOption,
     RunArgument,
     RunsOption,
     SandboxOption,
     TargetOption,
-    TaskArgument,
     ThreadsOption,
     guarded,
     settings_of,
@@ -26,7 +34,7 @@ from kernelskill.cli.options import (
 
 
 def optimize(
-    task: TaskArgument,
+    task: OptionalTask = None,
     inputs: InputsOption = None,
     init: InitOption = None,
     config: ConfigOption = None,
@@ -46,8 +54,20 @@ def optimize(
         str | None, typer.Option(help="relative (error against fp64), or kernelbench (allclose 1e-4).")
     ] = None,
     skills: Annotated[list[Path] | None, typer.Option(help="Further skill folder; may be repeated.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="What is worked on next: greedy, beam, evolutionary, bandit.")
+    ] = None,
     no_evidence: Annotated[bool, typer.Option("--no-evidence", help="Read and keep no evidence.")] = False,
     require_sandbox: SandboxOption = None,
+    agents: AgentsOption = None,
+    model: ModelOption = None,
+    hint: HintOption = None,
+    max_usd: MaxUsdOption = None,
+    max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
+    replay: ReplayOption = None,
+    describe: DescribeOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to the task that --describe gave.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a task faster, verified; ends with best.py and report.html in the run's folder."""
@@ -58,15 +78,22 @@ def optimize(
 
         settings = settings_of(
             config, target=target, precision=precision, threads=threads, runs=runs, tolerance=tolerance,
-            require_sandbox=require_sandbox, skills=skills or None, budget={"rounds": rounds, "seconds": seconds},
+            require_sandbox=require_sandbox, skills=skills or None, search=search,
+            budget={"rounds": rounds, "seconds": seconds},
             allow=[label.strip() for label in allow.split(",")] if allow else None,
+            agents=[name.strip() for name in agents.split(",")] if agents else None,
+            llm={
+                "model": model, "hints": hints_in(hint), "replay": replay and recorded(replay, config, runs),
+                "limits": {"usd": max_usd, "calls": max_calls, "tokens": max_tokens},
+            },
         )  # fmt: skip
         if no_evidence:
             settings = settings.model_copy(update={"evidence": None})
+        wanted = _wanted(task, describe, settings, yes)
         folder = session.begin(
             settings,
             lambda storage: load_task(
-                task, inputs=inputs, init=init, precision=settings.precision, storage=storage
+                wanted, inputs=inputs, init=init, precision=settings.precision, storage=storage
             ),
         )
         return carry_on(folder, as_json)
@@ -121,6 +148,44 @@ def report(
         return {"document": loaded.model_dump(mode="json")}
 
     guarded(work, as_json)
+
+
+def _wanted(task: str | None, description: str | None, settings: Any, agreed: bool) -> str:
+    """The task given, or one written from a description.
+
+    Raises:
+        ConfigError: neither or both were given.
+    """
+    from kernelskill.errors import ConfigError
+
+    if (task is None) == (description is None):
+        raise ConfigError("give a TASK, or --describe 'what to compute'")
+    if description is None:
+        return str(task)
+    from kernelskill.cli.describe import described
+
+    return str(described(description, settings, agreed))
+
+
+def hints_in(file: Path | None) -> str | None:
+    """Text of a file of hints.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    from kernelskill.errors import ConfigError
+
+    try:
+        return None if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"hint file {file} cannot be read: {error}") from error
+
+
+def recorded(run: str, config: Path | None, runs: Path | None) -> str:
+    """The folder of a run whose replies are used again."""
+    from kernelskill import session
+
+    return str(session.find_run(settings_of(config, runs=runs), run).resolve())
 
 
 def carry_on(folder: Path, as_json: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from kernelskill.evaluation.device import CPU, SLOT_BYTES, Device
+from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits, Worker
 from kernelskill.evaluation.reference import ReferenceSide, load_arm, reference_worker
@@ -19,9 +19,6 @@ from kernelskill.evaluation.state import State
 from kernelskill.evaluation.stock_worker import StockWorker
 from kernelskill.records import Candidate, Task, Workload
 
-MOST_CALLS = 32
-BURST_S = 0.04
-"""Seconds that a burst of eager takes at most, about."""
 FREE_SHARE = 0.3
 """Share of the free memory that the slots of one seat may take."""
 LOAD_S = 120.0
@@ -230,9 +227,9 @@ def _closed_on_error(seat: Seat) -> Iterator[None]:
         raise
 
 
-def calls_for(workload: Workload, bytes_free: int, slot_bytes: int = SLOT_BYTES) -> int:
-    """Calls per burst: what memory and patience allow, at most 32; at least two, or one where a call is huge."""
+def calls_for(workload: Workload, bytes_free: int, device: Device) -> int:
+    """Calls per burst: what memory and patience allow; at least two, or one where a call is huge."""
     moved = max(1, sum(spec.nbytes for spec in (*workload.inputs, *workload.outputs)))
-    room = int(min(slot_bytes, FREE_SHARE * bytes_free))
-    in_time = int(1e3 * BURST_S / max(workload.eager_ms, 1e-3))
-    return max(1 if moved > room // 2 else 2, min(MOST_CALLS, room // moved, in_time))
+    room = int(min(device.slot_bytes, FREE_SHARE * bytes_free))
+    in_time = int(1e3 * device.burst_s / max(workload.eager_ms, 1e-3))
+    return max(1 if moved > room // 2 else 2, min(device.most_calls, room // moved, in_time))

@@ -28,6 +28,8 @@ TIER_ERROR = {Precision.REDUCED: 2.0**-7, Precision.TF32: 2.0**-10}
 """Relative rms error that a computation of that precision stays below (bf16 has 8 bits of significand, tf32 11)."""
 NOTHING = 1e-3
 """Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
+DENTED = 100
+"""One element in so many is moved to tell whether a gate sees single wrong elements."""
 UNDERFLOW = 1e-30
 """Absolute error that never counts: below it, float32 keeps only part of its digits, or none."""
 SUMMING = ("mm", "conv", "sum", "mean", "norm", "softmax", "cum", "var", "pool", "loss", "dot", "mv", "std",
@@ -103,18 +105,18 @@ def has_power(pool: Pool, other: list[torch.Tensor], allowed: float) -> str:
 
     Args:
         pool: eager and twin results (the candidate's are not looked at).
-        other: eager's results on other inputs, one per call.
+        other: eager's results on other inputs, one per call; empty: that answer is not tried.
         allowed: as for `judge`.
     """
     if not pool.is_numeric:
-        same = all(torch.equal(a, b) for a, b in zip(pool.eager, other, strict=True))
+        same = bool(other) and all(torch.equal(a, b) for a, b in zip(pool.eager, other, strict=True))
         return "the result of other inputs" if same else ""
-    wrong = {
-        "zeros": [torch.zeros_like(item) for item in pool.eager],
-        "the result of other inputs": other,
-    }
+    wrong = {"zeros": [torch.zeros_like(item) for item in pool.eager]}
+    if other:
+        wrong["the result of other inputs"] = other
     if pool.eager[0].numel() > 1:
         wrong["the mean"] = [torch.full_like(item, _mean(item)) for item in pool.eager]
+        wrong["one element in a hundred off by the result's spread"] = [_dented(item) for item in pool.eager]
     for what, answers in wrong.items():
         if judge(Pool(answers, pool.eager, pool.twin), "", "", allowed).passed:
             return what
@@ -215,6 +217,13 @@ def _roughly_equal_in_pieces(candidate: torch.Tensor, due: torch.Tensor, allowed
     return math.sqrt(error) <= allowed * math.sqrt(size) and worst <= tail
 
 
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """In double precision, where it is of numbers that have one."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     """Booleans as bytes: a boolean that is neither 0 nor 1 compares equal to nothing."""
     return tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
@@ -273,6 +282,16 @@ def _largest(tensor: torch.Tensor) -> float:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def _dented(tensor: torch.Tensor) -> torch.Tensor:
+    """Every hundredth element moved by the standard deviation of all."""
+    flat = tensor.clone().reshape(-1)
+    parts = real(flat)
+    finite = parts[torch.isfinite(parts)]
+    spread = float(finite.float().std()) if finite.numel() > 1 else 0.0
+    flat[::DENTED] += spread
+    return flat.reshape(tensor.shape)
 
 
 def _mean(tensor: torch.Tensor) -> float:

@@ -30,8 +30,14 @@ class Device(Protocol):
     """Stock arms that are timed, eager first."""
     slot_bytes: int
     """Memory that the calls of one seat may take, inputs and outputs together."""
+    most_calls: int
+    """Calls of a burst at most."""
+    burst_s: float
+    """Seconds that a burst of eager takes at most, about: enough for what a burst costs beside its calls to vanish."""
     timed_s: float
     """Seconds that one arm is timed for in a screen, about: more where times scatter more."""
+    promotion_sets: int
+    """Process sets of a promotion: likewise."""
     limits_memory: bool
     """Whether workers live with a limit on their address space."""
 
@@ -114,7 +120,10 @@ class Cpu:
     name: Literal["cpu", "cuda"] = "cpu"
     arms: tuple[str, ...] = ("eager", "compile")
     slot_bytes = SLOT_BYTES
+    most_calls = 32
+    burst_s = 0.04
     timed_s = 0.5
+    promotion_sets = 6
     limits_memory = True
 
     def slot(self, nbytes: int) -> Lent:

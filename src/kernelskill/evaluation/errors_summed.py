@@ -72,7 +72,7 @@ def _piece(c: torch.Tensor, e: torch.Tensor, y: torch.Tensor) -> Sums:
     unit = UNIT.get(c.dtype, 2.0**-24)
     kinds = c.isfinite()
     if not bool(kinds.all() & e.isfinite().all() & y.isfinite().all()):
-        sums.stray = _stray(c, e, y.to(c.dtype))
+        sums.stray = stray(c, e, y.to(c.dtype))
         known, expected = y.isfinite() & e.isfinite(), y.isfinite() & c.isfinite()
         e_y = (e.double() - y)[known]
         apart, truth = (c.double() - y)[expected].abs(), y[expected].abs()
@@ -87,7 +87,7 @@ def _piece(c: torch.Tensor, e: torch.Tensor, y: torch.Tensor) -> Sums:
     return sums
 
 
-def _stray(c: torch.Tensor, e: torch.Tensor, y: torch.Tensor) -> int:
+def stray(c: torch.Tensor, e: torch.Tensor, y: torch.Tensor) -> int:
     """Elements that are non-finite in a way that neither eager nor the twin (in this dtype) is, or the reverse."""
     kinds = [_kind(item) for item in (c, e, y)]
     return int(((kinds[0] != kinds[1]) & (kinds[0] != kinds[2])).sum())

@@ -1,6 +1,8 @@
 """Hidden input families: the task's own draw, changed in ways that an honest kernel does not notice.
 
-Only floating inputs that are not masks or normalised rows are changed; the rest is a fresh draw in every family.
+Only floating inputs that are not masks or normalised rows are changed; the rest is a fresh draw in every family. What
+the task promises about an input stays: zeros where many are zero (a triangle, a sparse matrix), and symmetry. Inputs
+that are the same in every draw are permuted in a family of their own: a candidate must read them all the same.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from kernelskill.records import Graph
+
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 BLOCK = 16
 """Elements of one zeroed block."""
@@ -16,6 +20,14 @@ PIECE = 1 << 26
 """Elements on a GPU that are changed together."""
 ROWS = 64
 """Rows that are looked at to tell whether all are normalised."""
+MANY_ZEROS = 0.05
+"""Share of zeros from which they are taken for the task's own structure."""
+INTEGER_BITS = 12
+SIGNIFICAND = {torch.float16: 11, torch.bfloat16: 8}
+RARE_OF = 4096
+"""One element in so many (at least one) is of another sign and size, so that no sample of the inputs tells."""
+TOUCHED_OF = 1024
+"""One element in so many of each parameter is moved where most must stay."""
 NORMAL = 1e-3
 """How near to 1 the sum (or length) of a row must be to count as normalised."""
 
@@ -33,7 +45,8 @@ def _small(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _shifted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    return x + 2
+    zero = x == 0
+    return torch.where(zero, x, x + 2) if zero.float().mean() > MANY_ZEROS else x + 2
 
 
 def _zero_blocks(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -48,6 +61,29 @@ def _heavy_tail(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return x * stretch.to(x.dtype)
 
 
+def _rare(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    chosen = torch.randint(0, RARE_OF, x.shape, generator=rng, device=rng.device) == 0
+    chosen.view(-1)[torch.randint(0, x.numel(), (1,), generator=rng, device=rng.device)] = True
+    return torch.where(chosen, -10 * x, x)
+
+
+def _integers(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    bits = min(INTEGER_BITS, SIGNIFICAND.get(x.dtype, INTEGER_BITS))
+    odd = 2 * torch.randint(0, 1 << (bits - 1), x.shape, generator=rng, device=rng.device) + 1
+    sign = 2 * torch.randint(0, 2, x.shape, generator=rng, device=rng.device) - 1
+    return torch.where(x == 0, 0, odd * sign).to(x.dtype)
+
+
+def _ternary(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    return (torch.randint(0, 3, x.shape, generator=rng, device=rng.device) - 1).to(x.dtype)
+
+
+def _permuted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    order = torch.randperm(x.numel(), generator=rng, device=rng.device)
+    return x.reshape(-1)[order].reshape(x.shape)
+
+
+PERMUTED, INTEGERS = "permuted", "integers"
 FAMILIES: dict[str, Change] = {
     "signed": _signed,
     "scaled-up": _large,
@@ -55,8 +91,18 @@ FAMILIES: dict[str, Change] = {
     "shifted": _shifted,
     "zero-blocks": _zero_blocks,
     "heavy-tail": _heavy_tail,
+    "rare": _rare,
+    INTEGERS: _integers,
+    PERMUTED: _permuted,
 }
-"""Family -> how it changes a floating input."""
+"""Family -> how it changes an input. `integers` is for linear tasks: twelve significant bits times -1, 0 or 1, whose
+sums float32 holds exactly in any order, and which no narrower format holds at all."""
+LINEAR = (
+    "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "conv", "convolution", "einsum", "sum", "mean", "add", "sub",
+    "view", "reshape", "permute", "transpose", "t", "expand", "clone", "unsqueeze", "squeeze", "slice", "cat", "select",
+    "contiguous", "alias", "unfold", "triu", "tril", "neg", "diagonal", "mv", "dot", "detach", "to", "_to_copy",
+)  # fmt: skip
+"""Operators that keep integers integers (or scale them alike), by name without overload."""
 
 
 def changeable(leaves: Sequence[torch.Tensor]) -> tuple[int, ...]:
@@ -68,12 +114,42 @@ def changeable(leaves: Sequence[torch.Tensor]) -> tuple[int, ...]:
     )
 
 
+def fixed(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """Leaves that are the same in two draws, and hold more than one value."""
+    return tuple(
+        place
+        for place, (one, other) in enumerate(zip(first, second, strict=True))
+        if one.numel() > 1 and torch.equal(one, other) and not bool((one == one.reshape(-1)[0]).all())
+    )
+
+
+def is_linear(graph: Graph | None) -> bool:
+    """Whether a graph is known, and holds nothing but sums, products with constants or weights, and moves."""
+    return graph is not None and all(_short(node.op) in LINEAR for node in graph.nodes)
+
+
 def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng: torch.Generator) -> None:
     """Change these leaves in place."""
-    for place in places:
-        target = _stored(leaves[place])
+    for number, place in enumerate(places):
+        target = stored(leaves[place])
+        change = _ternary if name == INTEGERS and number else FAMILIES[name]
+        symmetric = name != PERMUTED and is_symmetric(target)
         for piece in _pieces(target):
-            piece.copy_(FAMILIES[name](piece.clone(), rng))
+            piece.copy_(change(piece.clone(), rng))
+        if symmetric:
+            target.copy_(target.triu() + target.triu(1).mT)
+
+
+def is_symmetric(tensor: torch.Tensor) -> bool:
+    """Whether it is a square matrix (or a batch of them) that equals its transpose."""
+    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
+    return square and bool((tensor[..., 0] == tensor[..., 0, :]).all()) and torch.equal(tensor, tensor.mT)
+
+
+def _short(op: str) -> str:
+    """The operator's bare name: mm, of aten.mm.default."""
+    words = op.replace("::", ".").split(".")
+    return words[1] if len(words) > 1 and words[0] in ("aten", "prims") else words[0]
 
 
 def _pieces(target: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -122,12 +198,25 @@ def perturbed(state: Sequence[torch.Tensor], rng: torch.Generator) -> list[torch
     return moved
 
 
+def touched(state: Sequence[torch.Tensor], rng: torch.Generator) -> list[torch.Tensor]:
+    """As `perturbed`, but only one element in `TOUCHED_OF` of each tensor (at least one) is another."""
+    moved = perturbed(state, rng)
+    found = []
+    for tensor, fresh in zip(state, moved, strict=True):
+        chosen = torch.zeros(tensor.numel(), dtype=torch.bool, device=tensor.device)
+        if tensor.numel():
+            count = max(1, tensor.numel() // TOUCHED_OF)
+            chosen[torch.randperm(tensor.numel(), generator=rng, device=rng.device)[:count]] = True
+        found.append(torch.where(chosen.view(tensor.shape), fresh, tensor))
+    return found
+
+
 def _is_fixed(tensor: torch.Tensor) -> bool:
     """A mask with both of its values; all zeros or all ones are a bias or a scale at its start."""
     return is_mask(tensor) and tensor.numel() > 1 and not bool((tensor == tensor.reshape(-1)[0]).all())
 
 
-def _stored(leaf: torch.Tensor) -> torch.Tensor:
+def stored(leaf: torch.Tensor) -> torch.Tensor:
     """The part of an expanded tensor that is stored."""
     return leaf[
         tuple(

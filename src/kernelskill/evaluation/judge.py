@@ -19,7 +19,7 @@ import platformdirs
 import torch
 
 from kernelskill.errors import WorkerError
-from kernelskill.evaluation import audit, reference, replies, reveal, statistics, summary
+from kernelskill.evaluation import audit, canary, profiles, reference, replies, reveal, statistics, summary
 from kernelskill.evaluation.arms import Table, calls_for, reference_limits
 from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.labels import is_allowed, observe
@@ -29,8 +29,9 @@ from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import FIRST_CALL_S, Burst, Seat
 from kernelskill.evaluation.stock import Stock
 from kernelskill.evaluation.stock_worker import StockFailure
-from kernelskill.evaluation.trial import Secret, Trial, Wrong
-from kernelskill.records import Baselines, Candidate, Evaluation, Json, Status, Task, Workload
+from kernelskill.evaluation.trial import Secret, Trial
+from kernelskill.evaluation.verdict import Wrong
+from kernelskill.records import Baselines, Candidate, Evaluation, Json, Labels, Status, Task, Workload
 
 T = TypeVar("T")
 PROMOTION_SHARE = 0.5
@@ -52,7 +53,7 @@ class Judge:
         tolerance: "relative" (error against float64) or "kernelbench" (allclose at 1e-4).
         progress: told in a few words what goes on.
         cache_dir: folder for the compile arm's artefacts.
-        promotion_sets: fresh process sets in a promotion.
+        promotion_sets: fresh process sets in a promotion; default: what the device's scatter asks for.
         patience_s: longest time for a candidate's first call; a sixth of it, and twenty times eager, for later bursts.
         floor_ms: time below which no program can go; a candidate beyond it is flagged. `adopt` may set it.
         device: where everything is computed and timed; default: the CPU (for a GPU: `cuda.judge.cuda_judge`).
@@ -68,7 +69,7 @@ class Judge:
         tolerance: str = "relative",
         progress: Callable[[str], None] | None = None,
         cache_dir: Path | None = None,
-        promotion_sets: int = 6,
+        promotion_sets: int | None = None,
         patience_s: float = FIRST_CALL_S,
         floor_ms: float | None = None,
         device: Device = CPU,
@@ -79,7 +80,7 @@ class Judge:
         self.allow = allow
         self.tolerance = tolerance
         self.cache = (cache_dir or platformdirs.user_cache_path("kernelskill")) / "inductor"
-        self.promotion_sets = promotion_sets
+        self.promotion_sets = promotion_sets or device.promotion_sets
         self.patience_s = patience_s
         self.floor_ms = floor_ms
         self._say = progress or (lambda _: None)
@@ -87,6 +88,8 @@ class Judge:
         self._baselines: Baselines | None = None
         self.device = device
         self._reveal = reveal.Audit()
+        self.replayed: bytes | None = None
+        """The seed of an earlier evaluation, whose inputs are to come again, byte for byte."""
         # Idle threads of ours would spin on the cores that a timed worker needs.
         self._own_threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -114,7 +117,7 @@ class Judge:
         """Go on with what is known; workers start when they are needed."""
         self.floor_ms = floor_ms or self.floor_ms
         if self._stock is None or self._stock.table.workload != workload:
-            calls = calls_for(workload, self.device.free_bytes(), self.device.slot_bytes)
+            calls = calls_for(workload, self.device.free_bytes(), self.device)
             if self._stock is not None:
                 calls = self._stock.table.calls
                 self._stock.close()
@@ -136,19 +139,11 @@ class Judge:
 
     def profile(self, candidate: Candidate, kernels: Sequence[str]) -> Json:
         """Raw step times from a worker of its own; {"error": ...} where it fails."""
-        try:
-            seat = self._need.table.candidate(candidate)
-        except WorkerFailure as failure:
-            return {"error": failure.line}
-        try:
-            side = self._need.side
-            seat.give_state(side.initial)
-            seat.burst(side.draw([secrets.randbits(62) for _ in range(seat.inputs.count)]))
-            return seat.worker.call("profile", timeout_s=4 * seat.seconds, kernels=list(kernels), repeats=9)
-        except WorkerFailure as failure:
-            return {"error": failure.line}
-        finally:
-            seat.close()
+        return profiles.step_times(self._need, candidate, kernels)
+
+    def count(self, candidate: Candidate, metrics: Sequence[str]) -> Json:
+        """What the GPU counted during one call; {"error": ...} where it cannot be asked."""
+        return profiles.counters(self._need, candidate, metrics)
 
     def close(self) -> None:
         """End every worker."""
@@ -167,6 +162,8 @@ class Judge:
         arms, failed = stock.start((*stock.table.timed_arms, "null", "twin"))
         stock.seats = dict(arms)
         null = arms.pop("null")
+        if self.device.name == "cpu":  # on a GPU a further worker takes seconds; there the selftest does it
+            canary.sing(stock.table, self._trial(Secret()))
         self._say(f"timing {said}")
         measured = self._measured_stock(arms, null, failed)
         band = self._noise_band(measured, {arm: arms[arm] for arm in ("eager", "twin")}, null)
@@ -228,7 +225,7 @@ class Judge:
         seat: Seat | None = None
         try:
             seat = self._need.candidate(candidate)
-            secret = Secret()
+            secret = Secret(self.replayed)
             trial = self._trial(secret)
             seat.give_state(trial.reference.initial)
             trial.families(seat)
@@ -238,7 +235,7 @@ class Judge:
             if base_seat is not None:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, null, trial)
-            self._reveal.look(measured, seat, null, trial)
+            self._reveal.look(measured, {"candidate": seat, **arms}, null, trial)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "screen", failure, trial)
@@ -263,14 +260,13 @@ class Judge:
                 stock.seats = arms = waiting.pop(0)
                 seat = arms["candidate"]
                 if trial is None:
-                    secret = Secret()
+                    secret = Secret(self.replayed)
                     trial = self._trial(secret)
                     trial.families(seat)
                 timed = {arm: arms[arm] for arm in names if arm != "null"}
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
                 sets.append(self._measure(timed, arms["null"], trial, share=PROMOTION_SHARE))
-                if number == 0:
-                    self._reveal.look(sets[0], seat, arms["null"], trial, anew=True)
+                self._reveal.look(sets[-1], timed, arms["null"], trial, anew=True)
                 if number + 1 < self.promotion_sets:
                     stock.release()
             assert trial is not None
@@ -312,7 +308,8 @@ class Judge:
     ) -> Evaluation:
         assert self._baselines is not None
         band = self._baselines.noise_band_ratio
-        labels = observe(seat, summary.flags(sets, self.floor_ms), candidate.skills)
+        flags = summary.flags(sets, self.floor_ms) + ([summary.REPLAYED] if self.replayed else [])
+        labels = observe(seat, flags, candidate.skills, trial)
         if not is_allowed(labels, self.allow):
             seen = ", ".join(labels.kinds) or "nothing observed"
             detail = f"it is {seen}; allowed: {', '.join(sorted(self.allow))}"
@@ -340,6 +337,7 @@ class Judge:
             detail=replies.text(failure.detail, replies.DETAIL_LENGTH),
             hint=replies.text(failure.hint, replies.DETAIL_LENGTH),
             errors=errors or (tuple(trial.errors) if trial else ()),
+            labels=failure.labels if isinstance(failure, Wrong) else Labels(),
         )
 
     def _evaluation(self, candidate: Candidate, stage: str, status: Status, **fields: object) -> Evaluation:

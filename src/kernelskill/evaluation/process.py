@@ -19,6 +19,7 @@ from typing import Any
 
 from kernelskill.errors import WorkerError
 from kernelskill.evaluation import nursery, processes
+from kernelskill.evaluation.cgroup import Group
 from kernelskill.evaluation.channel import (
     MAX_REPLY,
     Channel,
@@ -74,6 +75,7 @@ class Worker:
         self._limits = limits
         self._slot_numbers = itertools.count()
         self._greeted = False
+        self._group = Group((), memory_bytes=0, processes=0)
         self._closed = False
         self._scratch = Path(tempfile.mkdtemp(prefix=prefix("worker"))) if sandbox.needs_folder else None
         ours, theirs = socket.socketpair()
@@ -172,6 +174,8 @@ class Worker:
             self._ask({"command": "ping"}, self._limits.start_s)
         except WorkerFailure as failure:
             raise WorkerError(f"the {self.role} worker did not start: {failure.detail}") from failure
+        tree, limits = processes.living(self.pid), self._limits  # before it has run anybody's code
+        self._group = Group(tree, memory_bytes=limits.memory_bytes, processes=limits.processes)
 
     def freeze(self) -> None:
         """Stop every process of the tree; returns when none runs any more.
@@ -198,6 +202,7 @@ class Worker:
         self._closed = True
         self._channel.close()
         self._finalizer()
+        self._group.close()
         self._output.finish()
         if self._process.stdout is not None:
             self._process.stdout.close()

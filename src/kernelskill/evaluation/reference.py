@@ -15,7 +15,7 @@ from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits
 from kernelskill.evaluation.sandbox import Sandbox
-from kernelskill.evaluation.seat import Seat, as_float64, results
+from kernelskill.evaluation.seat import Burst, Seat, as_float64, results
 from kernelskill.evaluation.state import State
 from kernelskill.evaluation.stock_worker import StockFailure, StockWorker
 from kernelskill.records import Task, Workload
@@ -108,6 +108,9 @@ class ReferenceSide:
         self._seconds = seconds
         self._again = again
         self._places: dict[str, tuple[int, ...]] = {}
+        self._lends: tuple[str, ...] | None = None
+        self.powerless: dict[tuple[str, int], str] = {}
+        """Family and output -> what wrong answer the gates would take ("" = none), as far as it was looked at."""
         self._sit(worker)
         self.initial = self._state.read()
         """The state that every arm starts every check from."""
@@ -139,10 +142,6 @@ class ReferenceSide:
         self._values = values
         self._state.write(values)
 
-    def read_state(self) -> dict[str, torch.Tensor]:
-        """The reference's parameters and buffers now."""
-        return self._state.read()
-
     def draw(self, seeds: list[int], family: str = "task") -> torch.Tensor:
         """A private batch of inputs, one call per seed."""
         batch = self._draw(seeds)
@@ -160,10 +159,31 @@ class ReferenceSide:
         """Eager's results: per call, its output leaves."""
         return self._results(self._eager, "run", batch, calls)
 
-    def eager_once(self, batch: torch.Tensor) -> None:
-        """Run one call and leave behind what it leaves behind."""
+    def state_after(self, batch: torch.Tensor, calls: int) -> dict[str, torch.Tensor]:
+        """Parameters and buffers after so many calls in a row from the initial state, which comes back."""
+        self.give_state(self.initial)
         self._bind(self._eager)
-        self._eager.burst(batch, calls=1)
+        self._eager.burst(batch, calls=calls)
+        after = self._state.read()
+        self.give_state(self.initial)
+        return after
+
+    def lends(self, batch: torch.Tensor) -> tuple[str, ...]:
+        """Outputs that the reference itself hands out in memory of an input, as the worker says it."""
+        if self._lends is None:
+            self._bind(self._eager)
+            self._lends = self._eager.burst(batch, command="held", calls=1).flags
+        return self._lends
+
+    def smaller(self, batch: torch.Tensor) -> Burst:
+        """What eager gives for the first call with one row less; shapes stand in the flags.
+
+        Raises:
+            StockFailure: the reference does not take that.
+        """
+        self._bind(self._eager)
+        self._state.write(self._values)
+        return self._eager.burst(batch, command="smaller", calls=1)
 
     def twin(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
         """The float64 twin's results."""
@@ -212,7 +232,12 @@ class ReferenceSide:
 
     def _find_places(self, family: str) -> tuple[int, ...]:
         seed = secrets.randbits(62)
-        free = families.changeable(self.layout.views(self._draw([seed]), 0))
+        if family == families.INTEGERS and not families.is_linear(self.workload.graph):
+            return ()
+        views = self.layout.views(self._draw([seed]), 0)
+        free = families.changeable(views)
+        if family == families.PERMUTED:
+            free = families.fixed(views, self.layout.views(self._draw([secrets.randbits(62)]), 0))
         if not free or self._counts(seed, family, free):
             return free
         alone = tuple(place for place in free if len(free) > 1 and self._counts(seed, family, (place,)))

@@ -1,68 +1,126 @@
-"""The clock that nothing can be hidden from: one call in flight, the next input not yet made."""
+"""The clock that nothing can be hidden from: one call in flight, the next input not yet made.
+
+In a burst all inputs lie in memory before the first is asked for, so a candidate may work ahead. Whoever looks faster
+than the stock arms is therefore timed with one call in flight, beside the same arms. If its calls cost more there than
+the same arms' calls do, working ahead may be what made it fast: then all arms are timed one call at a time, and those
+times rank.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import median
+import random
+from collections.abc import Sequence
+from dataclasses import fields
+from statistics import median, quantiles
 
-import torch
-
-from kernelskill.evaluation.rounds import Measured
+from kernelskill.evaluation import contract
+from kernelskill.evaluation.rounds import LEAST_ROUNDS, Measured
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.trial import Trial
+from kernelskill.evaluation.verdict import WorkerFailure
+from kernelskill.records import Status
 
 CALLS = 7
-SLACK_RATIO, SLACK_MS = 1.5, 0.4
-"""How far the audit may be above the ranking time: switching between processes costs about so much a call."""
+ROUNDS = 2 * LEAST_ROUNDS + 1
+"""Single calls of every arm where they rank."""
+SLACK_RATIO, SLACK_MS = 0.5, 0.02
+"""What a call may cost more than in a burst, as a share of its time and in milliseconds, beyond what the stock arm's
+does and the scatter of both."""
 
 
 class Audit:
-    """Looks at every new best of a task once; it flags, and never ranks."""
+    """Looks at every candidate that would count as faster."""
 
-    def __init__(self) -> None:
-        self._best_ms: float | None = None
+    def look(
+        self, measured: Measured, arms: dict[str, Seat], null: Seat, trial: Trial, *, anew: bool = False
+    ) -> None:
+        """Time arms with one call in flight where it matters; `measured` changes if the burst's times were too good.
 
-    def look(self, measured: Measured, seat: Seat, null: Seat, trial: Trial, *, anew: bool = False) -> None:
-        """Time a candidate with one call in flight if it is the fastest so far, or `anew`; flags `measured`.
+        Args:
+            measured: what bursts gave.
+            arms: the candidate's seat under "candidate", and the others'.
+            null: a worker that only copies a ready result.
+            trial: checks results.
+            anew: look in any case, as for a winner.
 
         Raises:
-            WorkerFailure: the candidate failed.
+            WorkerFailure: the candidate failed, or is wrong when it is asked for one call.
         """
-        ranked_ms = median(measured.times("candidate"))
-        if not anew and self._best_ms is not None and ranked_ms >= self._best_ms:
+        measured.flags.update(trial.flags)
+        trial.ranked_ms = median(measured.times("candidate"))
+        ranked = {arm: median(measured.times(arm)) for arm in arms}
+        others = [arm for arm in arms if arm != "candidate"]
+        fastest = min(others, key=lambda arm: ranked[arm])
+        if not anew and ranked["candidate"] >= ranked[fastest]:
             return
-        self._best_ms = ranked_ms
-        side = trial.reference
-        flag = one_at_a_time(seat, null, lambda: side.draw(trial.seeds(1)), ranked_ms, side.initial)
-        measured.flags.update([flag] if flag else [])
+        pair = {arm: arms[arm] for arm in ("candidate", fastest)}
+        alone = singly(pair, null, trial, CALLS)
+        excess = works_ahead(
+            alone.times("candidate"), alone.times(fastest), ranked["candidate"], ranked[fastest]
+        )
+        if excess <= 0:
+            return
+        flag = f"one call at a time takes {excess:.3f} ms more than in a burst: ranked one call at a time"
+        _put(singly(arms, null, trial, ROUNDS), measured, flag)
 
 
-def one_at_a_time(
-    seat: Seat,
-    null: Seat,
-    draw: Callable[[], torch.Tensor],
-    ranked_ms: float,
-    initial: dict[str, torch.Tensor],
-) -> str:
-    """What should be told about a worker whose calls are revealed one by one; "" if nothing.
+def works_ahead(
+    mine: Sequence[float], stock: Sequence[float], mine_ranked: float, stock_ranked: float
+) -> float:
+    """Milliseconds that a single call costs more than in a burst, beyond what it costs a stock arm; 0 within noise.
 
     Args:
-        seat: the candidate's.
-        null: a worker that only copies a ready result.
-        draw: gives one fresh call.
-        ranked_ms: its time by the ranking clock.
-        initial: the state that every call starts from.
+        mine: times of single calls.
+        stock: the same of a stock arm.
+        mine_ranked: its time in bursts.
+        stock_ranked: the stock arm's.
+    """
+    excess = (median(mine) - mine_ranked) - max(0.0, median(stock) - stock_ranked)
+    slack = SLACK_RATIO * mine_ranked + SLACK_MS + _scatter(mine) + _scatter(stock)
+    return excess if excess > slack else 0.0
+
+
+def singly(arms: dict[str, Seat], null: Seat, trial: Trial, rounds: int) -> Measured:
+    """Rounds in which every arm gets one call, the same fresh input for all; the candidate's result is checked.
 
     Raises:
-        WorkerFailure: the candidate failed.
+        WorkerFailure: an arm failed, or the candidate is wrong.
     """
-    mine, least = [], []
-    for _ in range(CALLS):
-        batch = draw()
-        seat.give_state(initial)
-        mine.append(seat.burst(batch, calls=1).wall_ms)
-        least.append(null.burst(batch, command="null", calls=1).wall_ms)
-    alone_ms = max(0.0, median(mine) - median(least))
-    if alone_ms <= SLACK_RATIO * ranked_ms + SLACK_MS:
-        return ""
-    return f"one call at a time takes {alone_ms:.3f} ms, against {ranked_ms:.3f} ms as ranked: look at what it keeps"
+    side, order = trial.reference, random.Random(trial.secret.next())
+    seats = [*arms.items(), ("null", null)]
+    found = Measured(calls=1)
+    try:
+        for _ in range(rounds):
+            batch = side.draw(trial.seeds(1))
+            order.shuffle(seats)
+            bursts = {}
+            for arm, seat in seats:
+                if arm != "null" and trial.workload.updated_state:
+                    seat.give_state(side.initial)
+                command = "null" if arm == "null" else "run"
+                bursts[arm] = seat.burst(batch, command=command, calls=1, rest=True)
+            mine = arms["candidate"].outputs.views(bursts["candidate"].outputs, 0)
+            if not contract.alike(trial, mine, side.eager(batch, 1)[0]):
+                detail = "asked for one call at a time it gives another result"
+                raise WorkerFailure(
+                    Status.WRONG_VALUES, detail, "results must not depend on how calls arrive"
+                )
+            found.add(bursts)
+    finally:
+        for _, seat in seats:
+            seat.wake()
+    return found
+
+
+def _put(found: Measured, into: Measured, flag: str) -> None:
+    """Give a measurement the times of another one, and a flag that says so."""
+    flags = {*into.flags, *found.flags, flag}
+    for item in fields(Measured):
+        setattr(into, item.name, getattr(found, item.name))
+    into.flags = flags
+
+
+def _scatter(times: Sequence[float]) -> float:
+    """Distance between the quartiles."""
+    low, _, high = quantiles(times, n=4)
+    return high - low

@@ -48,6 +48,8 @@ UIDS = range(61184, 65500)
 CACHE_UID = 65500
 """User id of workers that share a trusted cache, which must be able to read what an earlier one wrote."""
 PROBE_S = 20.0
+FULL = ("files_hidden", "network_blocked", "pids_hidden", "no_capabilities")
+"""What must hold for the level `full`; the filter on system calls comes on top where the kernel has it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Sandbox:
     layers: tuple[str, ...] = ()
     """In words: what holds, and why stronger ways were passed over."""
     facts: dict[str, bool] = field(default_factory=dict, hash=False)
-    """What the probe saw: files_hidden, network_blocked, pids_hidden, no_capabilities."""
+    """What the probe saw: files_hidden, network_blocked, pids_hidden, no_capabilities, calls_filtered."""
     gpu: str = ""
     """UUID of the GPU that workers see; empty: none. Such workers keep our process ids (see `cuda/confine.py`)."""
     own_network: bool = False
@@ -150,6 +152,7 @@ class Sandbox:
             "confine": {
                 "uid": uid,
                 "limits": self._limits(limits),
+                "seccomp": "script" not in plan,  # a profiler around a worker needs more, and judges nothing
                 "landlock": self._landlock(scratch, seen, kept),
             },
         }
@@ -299,7 +302,7 @@ def _probe(without: frozenset[Way]) -> Sandbox:
 
 def level_of(facts: dict[str, bool]) -> Level:
     """The name of what holds."""
-    if all(facts.values()):
+    if all(facts[name] for name in FULL):
         return "full"
     return "partial" if facts["files_hidden"] or facts["network_blocked"] else "plain"
 
@@ -310,9 +313,8 @@ def words(sandbox: Sandbox, facts: dict[str, bool]) -> tuple[str, ...]:
     if sandbox.way != "plain" and sandbox.way != "landlock" and landlock_abi():
         words.append(f"landlock {landlock_abi()}")
     words += [name.replace("_", " ") for name, held in facts.items() if held]
-    if (
-        sandbox.way == "landlock" and facts["network_blocked"] and not sandbox.own_network
-    ):  # it knows nothing of UDP
+    whole = sandbox.own_network or facts.get("calls_filtered", False)
+    if sandbox.way == "landlock" and facts["network_blocked"] and not whole:  # it knows nothing of UDP
         words[words.index("network blocked")] = "tcp blocked"
     return (*words, *(["own user"] if sandbox.own_user else []), "limits")
 

@@ -188,6 +188,11 @@ class Seat:
             self._resting = False
             self.worker.thaw()
 
+    def rest(self) -> None:
+        """Stop the worker until its next burst, so that it cannot disturb others."""
+        self._resting = True
+        self.worker.freeze()
+
     def give_state(self, values: dict[str, torch.Tensor]) -> None:
         """Set the worker's parameters and buffers."""
         if self.state is not None:

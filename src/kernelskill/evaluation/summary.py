@@ -13,6 +13,7 @@ from kernelskill.records import Comparison, Timing
 BELOW_FLOOR = 0.95
 """Share of the floor below which a time is not believable."""
 
+REPLAYED = "a replay, with a seed that was known beforehand: evidence of a failure, never of a gain"
 PROCESS_BAND = 0.05
 """Largest part of the A/A band that counts beside an interval over process sets."""
 CLOCKS_APART = 0.02

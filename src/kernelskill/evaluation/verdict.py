@@ -6,7 +6,7 @@ import re
 import signal
 from typing import Any
 
-from kernelskill.records import Status
+from kernelskill.records import FamilyError, Labels, Status
 
 DETAIL = 4000
 """Longest text taken from a worker, characters."""
@@ -39,6 +39,20 @@ class WorkerFailure(Exception):
         """What happened, in one line."""
         lines = [line for line in self.detail.splitlines() if line.strip()]
         return (lines[0] if lines else str(self.status))[:300].encode("utf-8", "replace").decode()
+
+
+class Wrong(Exception):
+    """The candidate does not compute the same; carries the verdict."""
+
+    def __init__(
+        self, status: Status, detail: str, hint: str = "", errors: tuple[FamilyError, ...] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+        self.errors = errors
+        self.labels = Labels()
 
 
 def refusal(error: dict[str, Any]) -> WorkerFailure:

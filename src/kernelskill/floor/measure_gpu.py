@@ -126,6 +126,7 @@ def main() -> None:
             "call_us": launch_us(),
             "operator_us": operator_us(),
             "cache_bytes": properties.L2_cache_size,
+            "compute_capability": 10 * properties.major + properties.minor,
         }
     json.dump(told, sys.stdout)
 

@@ -56,7 +56,7 @@ class Pretended(Cuda):
     def settle(self):
         pass
 
-    trim = settle
+    trim = rouse = settle
 
     def generator(self, seed):
         return torch.Generator().manual_seed(seed)

@@ -12,7 +12,7 @@ from kernelskill.evaluation import correctness, families, summary
 from kernelskill.evaluation.arms import calls_for
 from kernelskill.evaluation.cuda import lease as leases
 from kernelskill.evaluation.cuda.clocks import Clocks, hard_reasons
-from kernelskill.evaluation.cuda.device import SLOT_BYTES, Cuda, flush_bytes
+from kernelskill.evaluation.cuda.device import Cuda, flush_bytes
 from kernelskill.evaluation.cuda.lease import Lease
 from kernelskill.evaluation.labels import labels_of, launch_bound
 from kernelskill.evaluation.process import WorkerFailure
@@ -62,9 +62,9 @@ def test_cache_is_flushed_unless_the_calls_do_it(moved, cache, due):
     assert flush_bytes(moved, cache) == due
 
 
-@pytest.mark.parametrize(("numel", "calls"), [(1024, 32), (1 << 26, 4), (1_600_000_000, 1)])
+@pytest.mark.parametrize(("numel", "calls"), [(1024, 128), (1 << 26, 4), (1_600_000_000, 1)])
 def test_calls_by_size(numel, calls):
-    assert calls_for(workload(numel), 130 << 30, SLOT_BYTES) == calls
+    assert calls_for(workload(numel), 130 << 30, Cuda) == calls
 
 
 def test_hard_throttling_only():

@@ -37,6 +37,8 @@ ALL_BACK = 0.9
 """Share of the device's memory from which nothing large is still being given back."""
 RETURNS, RETURN_S = 10, 0.1
 """How many times in a row, and how long each time, free memory may stay the same before nothing more is expected."""
+ROUSED_S, ROUSED_SIDE = 1.5e-3, 4096
+"""How long the GPU is kept at work before a burst, about, and the side of the products that do it."""
 SHORTER = 0.9
 """Share of the null worker's burst below which a burst cannot have done what every burst does."""
 
@@ -55,7 +57,10 @@ class Cuda:
     name: Literal["cpu", "cuda"] = "cuda"
     arms: tuple[str, ...] = ("eager", "compile", "graph", "compile+graph")
     slot_bytes = SLOT_BYTES
+    most_calls = 128
+    burst_s = 0.01
     timed_s = 0.2
+    promotion_sets = 4
     limits_memory = False
 
     def __init__(self, index: int = 0, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -73,6 +78,8 @@ class Cuda:
         self.passed_over: tuple[str, ...] = ()
         self._lease = Lease(self.uuid, progress)
         self._shared: dict[str, Lent] = {}
+        self._work: torch.Tensor | None = None
+        self._repeats = 0
         self._reserved = {"inputs": 0, "outputs": 0}
 
     def meet(self, worker: Worker) -> None:
@@ -142,6 +149,27 @@ class Cuda:
     def settle(self) -> None:
         """Wait until all that the judge asked of the device is done."""
         torch.cuda.synchronize(self.index)
+
+    def rouse(self) -> None:
+        """Work a while, so that every burst begins at the clocks of a busy GPU, whatever came before it.
+
+        Between bursts a GPU idles for milliseconds and slows down; a short burst would be over before it is fast again.
+        """
+        if self._work is None:
+            self._work = torch.ones(ROUSED_SIDE, ROUSED_SIDE, dtype=torch.float16, device="cuda")
+            self._repeats = max(1, round(ROUSED_S / self._product_s(self._work)))
+        for _ in range(self._repeats):
+            torch.mm(self._work, self._work)
+
+    def _product_s(self, factor: torch.Tensor) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(10):
+            torch.mm(factor, factor)
+        begin.record()
+        torch.mm(factor, factor)
+        end.record()
+        self.settle()
+        return float(begin.elapsed_time(end)) / 1e3
 
     def trim(self) -> None:
         """Give what torch's allocator keeps back, so that workers find it."""

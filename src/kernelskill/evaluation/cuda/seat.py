@@ -1,9 +1,9 @@
 """A burst on the GPU, and how its clock is kept.
 
-As on the CPU the judge copies the batch in after the clock has started. The clock stops only when the outputs lie in
-the judge's own memory: a kernel that still runs when the worker answers is either missing from that copy, or in the
-time. Processor time says nothing here and is not asked for. No mapping of a GPU's memory is read-only, so inputs are
-read again after the clock has stopped.
+The GPU is brought to its working clocks first. As on the CPU the judge copies the batch in after the clock has
+started. The clock stops only when the outputs lie in the judge's own memory: a kernel that still runs when the worker
+answers is either missing from that copy, or in the time. Processor time says nothing here and is not asked for. No
+mapping of a GPU's memory is read-only, so inputs are read again after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class CudaSeat(Seat):
         assert isinstance(device, Cuda)
         used = count * self.outputs.step
         outputs = torch.empty(used, dtype=torch.uint8, device="cuda")
+        device.rouse()
         device.settle()
         began = time.perf_counter()
         self._input[: len(batch)].copy_(batch)

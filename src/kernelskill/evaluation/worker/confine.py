@@ -8,6 +8,8 @@ import resource
 import signal
 from typing import Any
 
+from . import seccomp
+
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
@@ -40,7 +42,8 @@ def enter(plan: dict[str, Any]) -> None:
 
     Args:
         plan: `uid` to drop to (None: stay), `limits` by RLIMIT name -> [soft, hard], `landlock`
-            {"read": [...], "write": [...]} or None; with "tcp": True in it connections are left to the network.
+            {"read": [...], "write": [...]} or None; with "tcp": True in it connections are left to the network;
+            `seccomp`: whether system calls are filtered, where they can be.
 
     Raises:
         OSError: the kernel refused a step; a worker that cannot be confined as planned must not go on.
@@ -63,6 +66,8 @@ def enter(plan: dict[str, Any]) -> None:
         if highest != resource.RLIM_INFINITY:
             soft, hard = min(soft, highest), min(hard, highest)
         resource.setrlimit(limit, (soft, hard))
+    if plan.get("seccomp"):
+        seccomp.install()
 
 
 def landlock_abi() -> int:

@@ -12,13 +12,16 @@ from .kernels import COPIES, LIBRARY
 from .observe import bound_call, timed
 from .session import Session
 
+MOST_PTX = 200_000
+"""Characters of a function's PTX that are handed on."""
+
 
 def profile(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """As `steps.handle_profile`, by the device's own clock.
 
     A kernel's time is that of all launches whose device function carries its name (`_name`, `_name_part`); what other
-    operators launched is theirs. `resources` {kernel: {registers, spills, shared_bytes, warps}}: the largest of its
-    compiled functions, where Triton compiled them.
+    operators launched is theirs. `resources` {kernel: {registers, spills, shared_bytes, warps, ptx}}: the largest
+    of its compiled functions, where Triton compiled them.
     """
     repeats = message.get("repeats", 5)
     call = bound_call(session, message.get("index", 0))
@@ -69,9 +72,9 @@ def _watched(call: Any, repeats: int) -> tuple[dict[str, tuple[float, int]], lis
     return launches, sorted(operators, key=lambda row: -row["time_us"])
 
 
-def resources(module: ModuleType | None, names: list[str]) -> dict[str, dict[str, int]]:
-    """What Triton's compiler gave to the functions of each kernel, the largest of each."""
-    found: dict[str, dict[str, int]] = {}
+def resources(module: ModuleType | None, names: list[str]) -> dict[str, dict[str, Any]]:
+    """What Triton's compiler gave to the functions of each kernel, the largest of each; `ptx` is the longest text."""
+    found: dict[str, dict[str, Any]] = {}
     for name, value in list(vars(module).items()) if module else []:
         owner = owner_of(name, names)
         for compiled in _compiled(value) if owner else ():
@@ -81,9 +84,10 @@ def resources(module: ModuleType | None, names: list[str]) -> dict[str, dict[str
                 "shared_bytes": getattr(compiled.metadata, "shared", 0),
                 "warps": getattr(compiled.metadata, "num_warps", 0),
             }
-            kept = found.setdefault(owner, told)
+            kept = found.setdefault(owner, {**told, "ptx": ""})
             for key, number in told.items():
                 kept[key] = max(kept[key], number or 0)
+            kept["ptx"] = max(kept["ptx"], str(compiled.asm.get("ptx", ""))[:MOST_PTX], key=len)
     return found
 
 

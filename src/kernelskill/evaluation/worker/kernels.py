@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .observe import COMPILED, bound_call, keeps_its_result, timed
+from .observe import COMPILED, beside, bound_call, timed
 from .session import Session
 
 LIBRARY = re.compile(
@@ -43,7 +43,7 @@ def observe(session: Session, message: dict[str, Any], repeats: int) -> dict[str
         "own_share_ratio": 1.0 - known / kernels if kernels > 0 else None,
         "compiled": any(name.startswith(COMPILED) for name in seen),
         "graphed": any(name.startswith(GRAPH) for name in seen),
-        "static_output": keeps_its_result(session, call),
+        **beside(session, call),
     }
 
 

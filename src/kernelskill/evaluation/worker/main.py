@@ -43,6 +43,9 @@ COMMANDS = {
     "bind": "runner",
     "run": "runner",
     "null": "runner",
+    "held": "held",
+    "knocked": "knock",
+    "smaller": "smaller",
     "run64": "twin",
     "operators": "observe",
     "profile": "steps",
@@ -112,7 +115,7 @@ def work(plan: dict[str, Any]) -> None:
     import torch
 
     torch.set_num_threads(plan["threads"])
-    from . import basics, candidate, failures, runner  # noqa: F401  before any untrusted code
+    from . import basics, candidate, failures, held, knock, observe, runner, smaller  # noqa: F401  before any untrusted code
     from .session import Session
 
     if "fd" in plan:

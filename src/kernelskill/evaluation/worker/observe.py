@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
+import sys
 from collections.abc import Callable
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from .failures import describe
+from .native import own_code
 from .protocol import Failure
 from .session import Session
 
@@ -26,6 +28,12 @@ GLUE = frozenset(
 """Operators that move no data; an inner copy or fill is seen under its own name."""
 COMPILED = "Torch-Compiled Region"
 REPEATS = 5
+_profile, _cpu = torch.profiler.profile, torch.profiler.ProfilerActivity.CPU
+_settrace = sys.settrace
+"""Taken before any candidate, as this file is loaded before."""
+HARMLESS = (StopIteration, GeneratorExit, KeyError, AttributeError, StopAsyncIteration)
+"""Exceptions by which Python code looks things up; a kernel that fails raises others."""
+MOST_NAMES = 8
 
 
 def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any]:
@@ -34,9 +42,8 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
     Message: optional `index` (which bound call, default 0) and `repeats`.
 
     Reply: `operators` [{"op": "aten::mm", "count": per call, "time_us": per call, self time}], slowest first, glue left
-    out; `call_us` (median, unwatched), `operators_us` (sum), `own_share_ratio` (1 - operators_us / watched time, None
-    when nothing could be watched), `compiled` (whether a torch.compile region ran), `static_output` (as
-    `keeps_its_result`).
+    out; `call_us` (least, unwatched), `operators_us` (sum), `compiled` (whether a torch.compile region ran), and what
+    `beside` finds.
     """
     repeats = message.get("repeats", REPEATS)
     if session.device == "cuda":
@@ -45,16 +52,50 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
         return observe(session, message, repeats)
     call = bound_call(session, message.get("index", 0))
     plain = timed(call, repeats)
-    watched, rows, compiled = watch(call, repeats)
+    _, rows, compiled = watch(call, repeats)
     total = sum(row["time_us"] for row in rows)
     return {
         "operators": rows,
-        "call_us": statistics.median(plain),
+        "call_us": min(plain),
         "operators_us": total,
-        "own_share_ratio": max(0.0, 1.0 - total / watched) if watched > 0 else None,
         "compiled": compiled,
-        "static_output": keeps_its_result(session, call),
+        **beside(session, call),
     }
+
+
+def beside(session: Session, call: Callable[[], Any]) -> dict[str, Any]:
+    """What is looked at on every device.
+
+    `static_output` (as `keeps_its_result`); `own_code` (whether machine code of its own, or Triton, is loaded);
+    `linked` (functions of libraries that it links to); `fallbacks` (exceptions that its code caught in a call).
+    """
+    owned = own_code(session.scratch)
+    return {
+        "static_output": keeps_its_result(session, call),
+        "own_code": bool(owned) or (session.device == "cuda" and "triton.runtime.jit" in sys.modules),
+        "linked": sorted({name for item in owned for name in item.asked})[:MOST_NAMES],
+        "fallbacks": caught(session, call),
+    }
+
+
+def caught(session: Session, call: Callable[[], Any]) -> list[str]:
+    """Exceptions that arose in the candidate's own lines during a call that ended well: "RuntimeError at line 12"."""
+    found: list[str] = []
+
+    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "exception" and not issubclass(argument[0], HARMLESS):
+            found.append(f"{argument[0].__name__} at line {frame.f_lineno}")
+        return in_frame
+
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        return in_frame if frame.f_code.co_filename in session.candidate_files else None
+
+    _settrace(entered)
+    try:
+        call()
+    finally:
+        _settrace(None)
+    return sorted(set(found))[:MOST_NAMES]
 
 
 def keeps_its_result(session: Session, call: Callable[[], Any]) -> bool:
@@ -106,7 +147,7 @@ def timed(call: Callable[[], Any], repeats: int) -> list[float]:
 def watch(call: Callable[[], Any], repeats: int) -> tuple[float, list[dict[str, Any]], bool]:
     """Watched microseconds per call, operators (self time per call), and whether compiled code ran."""
     call()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with _profile(activities=[_cpu]) as profile:
         began = perf_counter()
         for _ in range(repeats):
             call()

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def report(plan: dict[str, Any]) -> dict[str, bool]:
-    """What holds: files_hidden, network_blocked, pids_hidden, no_capabilities.
+    """What holds: files_hidden, network_blocked, pids_hidden, no_capabilities, calls_filtered.
 
     Raises:
         OSError: a worker could not even do its work here (torch unreadable, scratch not writable, no GPU).
@@ -26,6 +26,7 @@ def report(plan: dict[str, Any]) -> dict[str, bool]:
         "pids_hidden": str(Path("/proc/self/ns/pid").readlink()) != plan["pids"]
         and Path("/proc/self").readlink().name == str(os.getpid()),
         "no_capabilities": _effective_capabilities() == 0,
+        "calls_filtered": _is_filtered(),
     }
 
 
@@ -59,6 +60,17 @@ def _can_connect(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def _is_filtered() -> bool:
+    """Whether a call on the list is refused as the filter refuses it: asking for a socket of another family."""
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _effective_capabilities() -> int:

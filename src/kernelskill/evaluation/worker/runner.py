@@ -28,6 +28,7 @@ _offset = torch.Tensor.storage_offset
 _data = torch.Tensor.data_ptr
 _strided = torch.strided
 _no_grad = torch.no_grad
+OWN_MEMORY = "the result lies in memory that the judge has lent for copies of results"
 Store = Callable[[Any, "list[Any]"], None]
 
 
@@ -46,6 +47,7 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     session.outputs_tree = message.get("outputs_tree") or _plain_tree(len(specs))
     tree = message.get("tree") or {"list": [{"tensor": k} for k in range(len(message["inputs"]))]}
     session.bound = []
+    session.extra["tree"] = tree
     for index in range(count):
         inputs = [_view(session, leaf, index) for leaf in message["inputs"]]
         outputs = [_view(session, leaf, index) for leaf in message["outputs"]]
@@ -53,7 +55,12 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         session.bound.append(BoundCall(args, kwargs, inputs, outputs))
     session.extra["settings"] = session.extra.get("settings") or settings.snapshot()
     session.extra.pop("ready", None)
-    session.extra["store"] = make_store(session.outputs_tree, specs, session.device)
+    session.extra["store"] = make_store(
+        session.outputs_tree,
+        specs,
+        session.device,
+        span([view for item in session.bound for view in item.outputs]),
+    )
     session.extra["clock"] = _clock(session, message.get("flush_bytes", 0))
     return {}
 
@@ -124,13 +131,24 @@ def _clock(session: Session, flush_bytes: int) -> Any:
     return Clock(flush_bytes)
 
 
-def make_store(tree: Any, specs: list[dict[str, Any]], device: str = "cpu") -> Store:
+def span(views: list[Any]) -> tuple[int, int]:
+    """Addresses between which row-major tensors lie."""
+    held = [(_data(view), view.numel() * view.element_size()) for view in views if view.numel()]
+    if not held:
+        return (0, 0)
+    return min(start for start, _ in held), max(start + size for start, size in held)
+
+
+def make_store(
+    tree: Any, specs: list[dict[str, Any]], device: str = "cpu", lent: tuple[int, int] = (0, 0)
+) -> Store:
     """The function that checks a result and copies its bytes into the output views.
 
     Args:
         tree: nesting that the result must have.
         specs: TensorSpec JSON per leaf; shape and dtype are checked, strides are free.
         device: where results must lie.
+        lent: addresses of the output slot: a result that lies there already would be copied for nothing.
     """
     dues = [(tuple(spec["shape"]), getattr(torch, spec["dtype"])) for spec in specs]
     if tree == {"tensor": 0}:
@@ -138,6 +156,8 @@ def make_store(tree: Any, specs: list[dict[str, Any]], device: str = "cpu") -> S
 
         def store_one(value: Any, outputs: list[Any]) -> None:
             _check(value, shape, dtype, "output", device)
+            if lent[0] <= _data(value) < lent[1]:
+                raise Failure("integrity", OWN_MEMORY)
             _copy(outputs[0], value)
 
         return store_one
@@ -149,6 +169,8 @@ def make_store(tree: Any, specs: list[dict[str, Any]], device: str = "cpu") -> S
         pick(tree, value, leaves)
         for leaf, (shape, dtype), name, view in zip(leaves, dues, names, outputs, strict=True):
             _check(leaf, shape, dtype, name, device)
+            if lent[0] <= _data(leaf) < lent[1]:
+                raise Failure("integrity", OWN_MEMORY)
             _copy(view, leaf)
 
     return store_all
