@@ -1,7 +1,7 @@
 """How often the judge's interval holds the truth: `python benchmarks/intervals.py > results/NAME.json`.
 
 A candidate does the reference's work with fewer repetitions, which plants a speedup of about 1.05, 1.3 or 2. The truth
-is what 200 rounds in eight process sets give; each try is a promotion as any winner gets it.
+is what sixteen process sets give; each try is a promotion as any winner gets it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from kernelskill.records import Candidate, Interval, Reference, Status, Task
 REPEATS = 60
 PLANTED = {"1.05x": 57, "1.3x": 46, "2x": 30}
 """Name -> repetitions of the candidate."""
-TRUTH_SETS = 8
-"""Process sets of 25 rounds each."""
+TRUTH_SETS = 16
 PROGRAM = """
 import torch
 class {name}(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""A planted speedup lies inside the interval that a promotion gives. The whole: `python benchmarks/intervals.py`."""
+"""A planted speedup is seen. How often intervals hold the truth: `python benchmarks/intervals.py`."""
 
 import runpy
 from pathlib import Path
@@ -9,9 +9,8 @@ INTERVALS = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "inter
 
 
 @pytest.mark.timing
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_planted_speedup_lies_inside_the_interval():
-    found = INTERVALS["coverage"]("2x", tries=2, truth_sets=4, sets=3)
-    assert found["held"] >= 1, found
-    assert found["truth_ratio"] > 1.1
+def test_half_the_work_is_seen_as_faster():
+    found = INTERVALS["coverage"]("2x", tries=1, truth_sets=4)
+    assert 1.3 < found["truth_ratio"] < 3, found
+    assert found["intervals"][0][0] > 1, found

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -13,6 +11,7 @@ from pygments.lexers import PythonLexer
 
 from kernelskill.records import Attempt, Run
 from kernelskill.report import cost, figures, numbers, story
+from kernelskill.report.pages import template
 
 
 @dataclass
@@ -35,7 +34,7 @@ def render_page(run: Run) -> str:
     result = run.result
     promotion = result.promotion if result else None
     winner = story.winner(run)
-    page: str = _template().render(
+    page: str = template("report.html.j2").render(
         run=run,
         result=result,
         promotion=promotion,
@@ -75,28 +74,6 @@ def branches(run: Run) -> list[Branch]:
         parent = nodes.get(attempt.plan.base_id or attempt.candidate.parent_id)
         (parent.children if parent else roots).append(branch)
     return roots
-
-
-@cache
-def _template():  # type: ignore[no-untyped-def]  # noqa: ANN202 - jinja2's Template is enough of a name
-    environment = Environment(
-        loader=PackageLoader("kernelskill.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        ms=numbers.milliseconds,
-        ratio=numbers.ratio,
-        interval=numbers.interval,
-        percent=numbers.percent,
-        count=numbers.count,
-        error=numbers.error,
-        seconds=numbers.seconds,
-        significant=lambda value: numbers.significant(value) if isinstance(value, float) else value,
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _highlighted(source: str) -> str:

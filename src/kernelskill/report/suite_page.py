@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from kernelskill.records import SuiteManifest, SuiteScore, SuiteSession, TaskResult
-from kernelskill.report import numbers, suite_figures
+from kernelskill.report import suite_figures
+from kernelskill.report.pages import template
 from kernelskill.report.suite_story import duration, headline, suite_command
 from kernelskill.report.suite_table import rows_of
 
@@ -25,7 +23,7 @@ def render_suite(
     """The page as text."""
     rows = rows_of(results, score.set_aside)
     written = manifest.kind in ("run", "candidates")
-    return _template().render(
+    return template("suite.html.j2", duration=duration, anchor=suite_figures.anchor).render(
         manifest=manifest,
         score=score,
         sessions=sessions,
@@ -50,25 +48,3 @@ def render_suite(
         endings=sorted({item.outcome.value for item in results}),
         command=suite_command(manifest),
     )
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("kernelskill.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        ms=numbers.milliseconds,
-        ratio=numbers.ratio,
-        interval=numbers.interval,
-        percent=numbers.percent,
-        count=numbers.count,
-        seconds=numbers.seconds,
-        duration=duration,
-        anchor=suite_figures.anchor,
-    )
-    return environment.get_template("suite.html.j2")
