@@ -1,5 +1,6 @@
 # make demo   install into a virtual environment of its own and run the main job on the example tasks
 # make test   the same for the tests
+# make test-all  those that take minutes as well
 # make check  format, lint, types
 # make selftest  every known cheat and honest candidate against the judge (some minutes)
 VENV ?= .venv
@@ -7,14 +8,17 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check selftest clean prerequisites
+.PHONY: demo test test-all check selftest clean prerequisites
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not timing" -n 2 --dist loadfile
-	$(BIN)/python -m pytest -m timing
+	$(BIN)/python -m pytest -m "not timing and not long" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "timing and not long"
+
+test-all: test
+	$(BIN)/python -m pytest -m long
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -35,7 +35,7 @@ def test_recordings_hold_no_path_of_a_machine_and_no_key(session):
     assert not re.search(r"/(work|home|root)/|sk-[A-Za-z0-9]{8}|api[_-]?key\W+\w{12}", text, re.IGNORECASE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "agents"), [("rms_silu", "llm"), ("running_mean", "expert,llm")])
 def test_a_session_replays_through_the_whole_program(name, agents, tmp_path):

@@ -104,7 +104,7 @@ def test_the_checks_run_every_test_and_name_the_one_that_fails():
         space["Checks"]()(torch.zeros(2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_description_becomes_a_proven_file(tmp_path, monkeypatch, capsys):
     """The first answer has a test that fails when it runs in the sandbox; the second is right."""

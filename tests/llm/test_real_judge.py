@@ -91,7 +91,7 @@ def optimize(folder, server, *options, seeds):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_six_cheats_win_nothing_and_no_key_is_found(tmp_path):
     files = [*CHEATS.values(), SPY, HONEST]

@@ -105,7 +105,7 @@ FOLD = MAP.replace(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.timing
 def test_a_skill_that_hurts_maps_is_suspended_there_and_used_elsewhere(tmp_path):

@@ -15,7 +15,7 @@ from kernelskill.suites.publish import AUDIT, TABLE, publish
 RANDOM = task_text("return torch.nn.functional.dropout(x, 0.5)")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_audit_tells_what_can_prove_nothing_and_is_read_back(tmp_path):
     suite = write_suite(
         tmp_path / "suite", {"1_Gate.py": GATE, "2_Degenerate.py": DEGENERATE, "3_Dropout.py": RANDOM}
@@ -34,7 +34,7 @@ def test_an_audit_tells_what_can_prove_nothing_and_is_read_back(tmp_path):
     assert audit.sizes(rows)["1_Gate"] == (2 * 4 * 64 * 1024, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_baselines_are_timed_with_their_spread(tmp_path):
     suite = Path(__file__).parent / "tasks"
     folder = started(settings(tmp_path), suite / "level1", kind="baselines")

@@ -94,7 +94,7 @@ def test_a_good_a_reduced_and_a_wrong_one_under_the_papers_rule_and_ours(tmp_pat
     assert "preset paper" in page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_all_of_them(tmp_path):
     folder, lines = judged(tmp_path, set(EXPECTED))
