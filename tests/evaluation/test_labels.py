@@ -1,5 +1,8 @@
 """What is told of a candidate, from an observation that may be forged and from what the judge took away."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from real_workers import Bound, load, start
@@ -71,6 +74,10 @@ def test_one_row_less_tells_what_is_for_one_shape_alone(best):
 
 def test_this_process_has_no_code_of_a_candidate(tmp_path):
     assert own_code(tmp_path) == []
+
+
+def test_packages_are_no_candidates_code_even_below_its_folder():
+    assert own_code(Path(sys.prefix)) == []
 
 
 SEEN = {"operators": [{"op": "aten::mul"}], "operators_us": 10.0, "call_us": 100.0}

@@ -10,9 +10,12 @@ import os
 import platform
 import re
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 DYNSYM, FUNCTION = 11, 2
 HEADER, SECTION, SYMBOL = (
@@ -23,6 +26,8 @@ HEADER, SECTION, SYMBOL = (
 RETURN_ZERO = {"x86_64": b"\x31\xc0\xc3", "aarch64": b"\x00\x00\x80\x52\xc0\x03\x5f\xd6"}
 """Machine code of a function that returns 0."""
 READ_WRITE_EXECUTE = 7
+GIVEN = tuple(f"{folder}/" for folder in (sys.prefix, sys.base_prefix, Path(torch.__file__).parents[1]))
+"""Folders of Python and its packages, which may lie below a scratch folder's path (a project in /tmp)."""
 COMPILED = "/inductor/"
 """Folder in which torch.compile's own code lies."""
 LIBRARY = re.compile(r"cblas_|^[sdcz]gemm_|^mkl_|dnnl_|cublas|cudnn|cufft|cusparse|2at[0-9]|_ZN2at|_ZNK2at")
@@ -92,6 +97,7 @@ def silence(owned: list[Own]) -> int:
 def _is_own(path: str, scratch: Path) -> bool:
     return (
         path.startswith((f"{scratch}/", "/dev/shm/", "/memfd:"))
+        and not path.startswith(GIVEN)
         and COMPILED not in path
         and "slot" not in path
     )
