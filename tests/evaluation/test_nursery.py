@@ -2,6 +2,9 @@
 
 import ast
 import os
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -81,3 +84,31 @@ def test_a_lost_server_takes_its_workers_along_and_the_next_start_has_a_new_one(
     with start(forking) as another:
         another.ready()
         assert another.alive
+
+
+def test_a_judge_that_is_ended_leaves_no_stopped_worker(forking, tmp_path):
+    script = f"""
+    import sys, time
+    sys.path[:0] = {sys.path!r}
+    from kernelskill.evaluation import processes
+    from kernelskill.evaluation.sandbox import Sandbox
+    from real_workers import start
+    worker = start(Sandbox.probe())
+    worker.ready()
+    pids = processes.living(worker.pid)
+    worker.freeze()
+    print(*pids, flush=True)
+    time.sleep(60)
+    """
+    judge = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    pids = judge.stdout.readline().split()
+    judge.terminate()
+    judge.wait()
+    judge.stdout.close()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(pids) >= 3
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,7 +44,9 @@ def optimize(
     threads: ThreadsOption = None,
     runs: RunsOption = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="Rounds after the first versions.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Wall seconds for the whole run.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="No new round after so many wall seconds.")
+    ] = None,
     allow: Annotated[
         str | None,
         typer.Option(
@@ -193,6 +196,7 @@ def carry_on(folder: Path, as_json: bool) -> dict[str, Any]:
     from kernelskill import session
     from kernelskill.report import live, print_run
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside: as tidily as by a person
     try:
         run = session.carry_on(folder, live(quiet=as_json))
     except KeyboardInterrupt:

@@ -168,7 +168,12 @@ class Nursery:
         try:
             with self._lock:
                 reply: dict[str, Any] = self._channel.ask(request, timeout_s, fds)["result"]
-        except (ChannelClosed, ChannelError, ChannelTimeout) as error:
+        except (
+            ChannelClosed,
+            ChannelError,
+            ChannelTimeout,
+            OSError,
+        ) as error:  # OSError: closed by us, at the end
             raise WorkerError(
                 f"the process that starts workers is lost ({type(error).__name__}); see: kernelskill doctor"
             ) from error

@@ -86,7 +86,8 @@ def reason(attempt: Attempt) -> str:
         return f"{evaluation.status.value}: {lines[-1] if lines else evaluation.hint or 'no detail'}"
     if attempt.outcome is Outcome.NOT_FASTER:
         over = evaluation.speedup("base")
-        return f"no significant change over {attempt.candidate.parent_id} ({numbers.interval(over)})"
+        change = "slower than" if over is not None and over.high < 1 else "no significant change over"
+        return f"{change} {attempt.candidate.parent_id} ({numbers.interval(over)})"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from kernelskill.records import Attempt, Outcome
-from kernelskill.search.verified import Verified
+from kernelskill.search.verified import Verified, may_win
 
 
 class GreedyStrategy(Verified):
@@ -19,7 +19,7 @@ class GreedyStrategy(Verified):
     def finalists(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """The base, and what looks fastest against stock where that is another one."""
         both = [item for item in (self._current(attempts), self.best_of(attempts)) if item is not None]
-        return list({item.candidate.id: item for item in both}.values())
+        return [item for item in {item.candidate.id: item for item in both}.values() if may_win(item)]
 
     def _current(self, attempts: Sequence[Attempt]) -> Attempt | None:
         newest = next((item for item in reversed(attempts) if item.outcome is Outcome.NEW_BASE), None)

@@ -40,7 +40,7 @@ class Verified:
 
     def finalists(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """What is re-timed at the end, likeliest winner first."""
-        return self.ranked(attempts)[:FINALISTS]
+        return [attempt for attempt in self.ranked(attempts) if may_win(attempt)][:FINALISTS]
 
     def order(self, base: Attempt, retrieval: Retrieval, attempts: Sequence[Attempt]) -> Retrieval:
         """The admitted skills as the gate ranks them."""
@@ -56,6 +56,12 @@ def scores(attempts: Sequence[Attempt]) -> dict[str, float]:
         if score is not None:
             found[attempt.candidate.id] = score
     return found
+
+
+def may_win(attempt: Attempt) -> bool:
+    """Whether its screen leaves any hope that it is faster than best stock: a promotion takes a minute."""
+    stock = over_best_stock(attempt.evaluation) if attempt.evaluation else None
+    return stock is None or stock.high >= 1
 
 
 def over_best_stock(evaluation: Evaluation) -> Interval | None:
