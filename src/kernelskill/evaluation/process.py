@@ -289,11 +289,13 @@ def _remove(scratch: Path | None) -> None:
 
 
 def _leave_nothing(process: nursery.Started, scratch: Path | None) -> None:
-    if process.poll() is None:  # otherwise its id may be another's by now
-        _kill(process.pid)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(KILL_S)
-    _remove(scratch)
+    try:
+        if process.poll() is None:  # otherwise its id may be another's by now
+            _kill(process.pid)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(KILL_S)
+    finally:
+        _remove(scratch)
 
 
 def _kill(pid: int) -> None:
