@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -24,7 +25,9 @@ def sweep() -> None:
     """Remove the folders of processes that are gone."""
     for path in Path(tempfile.gettempdir()).glob("kernelskill-*"):
         found = _NAME.fullmatch(path.name)
-        # Root gives each worker's folder to a user of its own.
-        ours = os.getuid() in (0, path.lstat().st_uid)
-        if found and ours and not Path(f"/proc/{found[1]}").exists():
-            shutil.rmtree(path, ignore_errors=True)
+        if not found or Path(f"/proc/{found[1]}").exists():
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps as well
+            # Root gives each worker's folder to a user of its own.
+            if os.getuid() in (0, path.lstat().st_uid):
+                shutil.rmtree(path, ignore_errors=True)
