@@ -1,37 +1,11 @@
 """The page holds for every kind of run, believes nobody's text, and needs nothing from elsewhere."""
 
 import re
-from html.parser import HTMLParser
 
 from written_runs import win
 
 from kernelskill.report import render_page
-
-VOID = {"meta", "br", "circle", "line", "rect", "link", "img"}
-
-
-class Balanced(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.open = []
-        self.text = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def parsed(page):
-    parser = Balanced()
-    parser.feed(page.replace("/>", ">"))
-    assert parser.open == []
-    return " ".join(" ".join(parser.text).split())
+from well_formed import parsed
 
 
 def test_every_kind_of_run_has_a_page(run):

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 
 import pytest
 from written_suites import answer, line, manifest, many, session, task
@@ -16,37 +15,12 @@ from kernelskill.report.suite_page import render_suite
 from kernelskill.report.suite_story import duration, headline, suite_command
 from kernelskill.report.suite_table import COLUMNS, csv_text
 from kernelskill.suites.score import score
-
-VOID = {"meta", "br", "circle", "line", "rect", "link", "img", "input", "polyline"}
+from well_formed import parsed
 
 
 def page_of(tasks, lines, **fields):
     made = manifest(tasks, **fields)
     return render_suite(made, lines, score(made, lines, [session()], {}), [session()])
-
-
-class Balanced(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.open = []
-        self.text = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def parsed(page):
-    parser = Balanced()
-    parser.feed(page.replace("/>", ">"))
-    assert parser.open == []
-    return " ".join(" ".join(parser.text).split())
 
 
 @pytest.mark.parametrize("kind", ["run", "candidates", "baselines", "audit"])

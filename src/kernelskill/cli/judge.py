@@ -138,6 +138,7 @@ def selftest(
 
         require_torch()
         from kernelskill.evaluation.conformance.play import chosen, play
+        from kernelskill.session import describe_machine
 
         try:
             selected = chosen(target, [word.strip() for word in only.split(",")] if only else [])
@@ -148,7 +149,11 @@ def selftest(
         if not as_json:
             _print_table(outcomes)
         missed = [item for item in outcomes if item.miss]
-        return {"document": _document(target, outcomes), "code": 1 if missed or not outcomes else 0}
+        machine = describe_machine(settings_of(None, target=target))
+        return {
+            "document": {"machine": machine, **_document(target, outcomes)},
+            "code": 1 if missed or not outcomes else 0,
+        }
 
     guarded(work, as_json)
 
