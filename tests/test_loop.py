@@ -350,3 +350,13 @@ def test_a_model_that_fails_ends_the_run_with_the_best_so_far(tmp_path):
     result, _ = run(tmp_path, Judge(), SecondPlanner([0.9], [0.8]))
     assert (result.stop, result.stop_detail) == (StopReason.MODEL, "the budget is spent")
     assert result.winner_id == "c001"
+
+
+def test_a_finalist_that_does_not_hold_in_fresh_processes_is_kept_and_best_stock_is_the_answer(tmp_path):
+    class Fickle(Judge):
+        def promote(self, candidate):
+            return self._judged(candidate.model_copy(update={"source": "1.0"}), "promotion", None)
+
+    result, _ = run(tmp_path, Fickle(), Others([0.8], []))
+    assert (result.winner_id, result.winner_arm) == ("", "eager")
+    assert [item.candidate_id for item in result.unproven] == ["c000"]

@@ -336,6 +336,7 @@ class Loop:
     def _finish(self, reason: StopReason, detail: str) -> Result:
         """Re-time the finalists in fresh processes; the first that holds is the winner."""
         arm = self.baselines.best_arm
+        unproven: list[Evaluation] = []
         for attempt in self.parts.strategy.finalists(self.parts.memory.attempts()):
             candidate = attempt.candidate
             self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
@@ -348,10 +349,13 @@ class Loop:
                     winner_id=candidate.id,
                     winner_arm="candidate",
                     promotion=promotion,
+                    unproven=tuple(unproven),
                     floor_share_ratio=_share(self.floor, promotion),
                 )
+            unproven.append(promotion)
         share = self.floor.floor_ms / self.baselines.best_ms
-        return _stock(reason, detail, arm).model_copy(update={"floor_share_ratio": share})
+        known = {"floor_share_ratio": share, "unproven": tuple(unproven)}
+        return _stock(reason, detail, arm).model_copy(update=known)
 
     def _promote(self, candidate: Candidate) -> Evaluation:
         return self.journal.step(

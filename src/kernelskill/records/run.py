@@ -143,6 +143,8 @@ class Result(Record):
     """"candidate", or the stock arm that is the answer."""
     promotion: Evaluation | None = None
     """Winner re-timed in fresh processes on fresh inputs; every published ratio comes from it."""
+    unproven: tuple[Evaluation, ...] = ()
+    """Finalists that were re-timed likewise before it, and did not hold."""
     floor_share_ratio: float | None = None
     """floor_ms / final ms, 0..1."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelskill.records import Attempt, Json, Outcome, Run, Status, StopReason
+from kernelskill.records import Attempt, Evaluation, Json, Outcome, Run, Status, StopReason
 from kernelskill.report import numbers
 
 
@@ -31,10 +31,20 @@ def headline(run: Run) -> str:
     if not result.winner_id:
         return (
             f"Best stock ({result.winner_arm}) is the answer: none of {len(run.attempts)} attempts beat it "
-            "beyond the noise."
+            f"beyond the noise.{''.join(f' {unproven(item)}' for item in result.unproven)}"
         )
     speedup, arm = best_speedup(run), bar(run)
     return f"{numbers.ratio(speedup)} over best stock ({arm}), verified."
+
+
+def unproven(promotion: Evaluation) -> str:
+    """Why a finalist is not credited, in a sentence with what it came to in fresh processes."""
+    if promotion.status is not Status.PASSED:
+        return f"Re-timed in fresh processes, {promotion.candidate_id} was {promotion.status.value}."
+    least = min(promotion.comparisons, key=lambda item: item.speedup.value)
+    busy = next((flag for flag in promotion.labels.flags if "busy" in flag), "within the noise")
+    speedup = f"{numbers.interval(least.speedup)} over {least.arm}"
+    return f"Re-timed in fresh processes, {promotion.candidate_id} came to {speedup}, not credited: {busy}."
 
 
 def best_speedup(run: Run) -> float | None:
