@@ -101,6 +101,10 @@ def test_greedy_stays_on_the_newest_base():
     assert strategy.base([*SEEDS, better, later], set()).candidate.id == "c4"
     assert strategy.base([*SEEDS, better], {"c4"}) is None
     assert ids(strategy.finalists([*SEEDS, better])) == ["c4"]
+    hidden = attempt("c5", "c4", stock=2.4, over_base=1.5)
+    assert ids(strategy.finalists([*SEEDS, better, hidden])) == ["c5", "c4"]
+    slow = attempt("c6", stock=0.8)
+    assert strategy.finalists([slow]) == []
 
 
 def test_a_beam_works_on_its_members_in_turn_and_leaves_the_slow_ones():

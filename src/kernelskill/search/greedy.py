@@ -17,8 +17,12 @@ class GreedyStrategy(Verified):
         return None if current is None or current.candidate.id in spent else current
 
     def finalists(self, attempts: Sequence[Attempt]) -> list[Attempt]:
-        """The base, and what looks fastest against stock where that is another one."""
-        both = [item for item in (self._current(attempts), self.best_of(attempts)) if item is not None]
+        """What looks fastest, then the base where that is another one.
+
+        An edit whose gain over the base a busy machine hides may still be the faster program against stock; the
+        promotion in fresh processes decides.
+        """
+        both = [item for item in (self.best_of(attempts), self._current(attempts)) if item is not None]
         return [item for item in {item.candidate.id: item for item in both}.values() if may_win(item)]
 
     def _current(self, attempts: Sequence[Attempt]) -> Attempt | None:
