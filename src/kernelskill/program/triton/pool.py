@@ -1,6 +1,7 @@
 """Maximum and average pooling: every lane folds the window of one result; overlapping windows meet in the cache.
 
-Where windows overlap from row to row, `sliding.py` prints programs that walk down a strip of them instead.
+Where windows overlap from row to row, `sliding.py` prints programs that walk down a strip of them instead; where they
+overlap along a row, `quads.py` prints lanes that make four results each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from kernelskill.program.program import Kernel
 from kernelskill.program.triton.addresses import up_to_power_of_two
 from kernelskill.program.triton.pooling import LETTERS, Pooling
+from kernelskill.program.triton.quads import quads_function
 from kernelskill.program.triton.sliding import sliding_function
 from kernelskill.program.triton.text import GpuFunction
 
@@ -27,7 +29,7 @@ def pool_function(kernel: Kernel) -> GpuFunction:
     Raises:
         ProgramError: its parameters are not those of a pooling.
     """
-    return sliding_function(kernel) or _Direct(kernel, LETTERS).function()
+    return sliding_function(kernel) or quads_function(kernel) or _Direct(kernel, LETTERS).function()
 
 
 class _Direct(Pooling):
