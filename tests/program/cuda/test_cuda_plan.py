@@ -93,3 +93,10 @@ def test_a_printed_module_knows_its_imports_and_names():
     replay.require_no_clash(("class Model:\n    Replay = 1\n",))
     with pytest.raises(ProgramError, match="Replay"):
         replay.require_no_clash(("def f():\n    pass", "Replay = 1\n"))
+
+
+def test_what_is_printed_of_the_launcher_stands_by_itself():
+    text = printed("launcher")
+    names = {}
+    exec("\n".join([*text.imports, text.body]), names)  # no `from __future__`: annotations are evaluated
+    assert text.names <= names.keys()

@@ -38,7 +38,6 @@ class CudaFunction:
         self._source = source
         self._capability = capability
         self._functions: dict[int, ctypes.c_void_p] = {}
-        self._residents: dict[tuple[int, ...], int] = {}
 
     def __call__(
         self,
@@ -48,7 +47,6 @@ class CudaFunction:
         shared_bytes: int = 0,
         cluster: int = 1,
         cooperative: bool = False,
-        resident: bool = False,
     ) -> None:
         """Launch it.
 
@@ -59,7 +57,6 @@ class CudaFunction:
             shared_bytes: dynamic shared memory of a block.
             cluster: blocks that can read each other's shared memory.
             cooperative: all blocks run at the same time, or the launch fails.
-            resident: no more clusters than the GPU runs at a time; the function sees by its grid what is left to do.
 
         Raises:
             RuntimeError: it does not compile, this GPU cannot run it, or the driver refuses the launch.
@@ -76,23 +73,7 @@ class CudaFunction:
         attributes = (_Attribute * len(wanted))(*wanted)
         stream = torch.cuda.current_stream().cuda_stream
         shape = _Shape(blocks, 1, 1, threads, 1, 1, shared_bytes, stream, attributes, len(wanted))
-        if resident:
-            shape.size_0 = min(blocks, cluster * self._at_a_time(device, shape))
         _call("cuLaunchKernelEx", ctypes.byref(shape), self._functions[device], parameters, None)
-
-    def _at_a_time(self, device: int, shape: _Shape) -> int:
-        """Clusters of a launch that the GPU runs at the same time."""
-        key = (device, shape.size_3, shape.shared_bytes, shape.count)
-        if key not in self._residents:
-            count = ctypes.c_int()
-            _call(
-                "cuOccupancyMaxActiveClusters",
-                ctypes.byref(count),
-                self._functions[device],
-                ctypes.byref(shape),
-            )
-            self._residents[key] = count.value
-        return self._residents[key]
 
     def _load(self, device: int, shared_bytes: int, cluster: int) -> ctypes.c_void_p:
         major, minor = torch.cuda.get_device_capability(device)

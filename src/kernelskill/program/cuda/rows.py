@@ -1,13 +1,9 @@
 """Regions that fold long rows, in CUDA C++: a cluster of blocks holds each row on chip.
 
-Memory is read once and written once, however many walks a row needs: each thread has its elements copied to its block's
-shared memory, all of them under way at once, and takes them from there in every walk. It reads only what it asked for
-itself, so only folds wait: each ends in one number per block, which the other blocks read from its shared memory in a
-fixed order.
-
-There are as many clusters as the GPU runs at a time, and each goes on to a next row: in the last walk over a row a
-thread asks for its elements of the next one, in place of those that it has just read. So memory is read while results
-are written, and is never idle for long.
+Memory is read once and written once, however many walks a row needs: at first each thread has its elements copied to
+its block's shared memory, all of them under way at once, and takes them from there in every walk. It reads only what it
+asked for itself, so only folds wait: each ends in one number per block, which the other blocks read from its shared
+memory in a fixed order.
 """
 
 from __future__ import annotations
@@ -52,23 +48,19 @@ class ClusterRows:
         self.slots = 0
         self.walk = -1
         """Number of the walk that is printed."""
-        self.walks = sum(stage.kind in {"reduce", "map"} for stage in self.region.stages)
         self.reuse = reused(self.region, [self.operands[name] for name in self.plan.kept], above)
         self._print()
 
     @property
     def blocks(self) -> int:
-        """Blocks that would have a row's part each; with fewer, clusters go on to further rows."""
+        """Size of the grid."""
         return self.region.rows * self.plan.parts
 
     def text(self) -> str:
         """CUDA C++ of the function in two forms: for aligned addresses, and element by element."""
-        const = {item.name: "const " for item in self.region.inputs}
-        pointers = [
-            f"{const.get(name, '')}{self._type(item)}* __restrict__ {name}_rows"
-            for name, item in self.operands.items()
-        ]
-        parameters, names = ", ".join(pointers), ", ".join(f"{name}_rows" for name in self.operands)
+        pointers = [f"const {self._type(item)}* __restrict__ {item.name}" for item in self.region.inputs]
+        pointers += [f"{self._type(item)}* __restrict__ {item.name}" for item in self.region.outputs]
+        parameters, names = ", ".join(pointers), ", ".join(self.operands)
         body = [f"template <int Lanes> __device__ inline void row_of({parameters}) {{", self.out.text(), "}"]
         forms = {self.name: self.plan.lanes, f"{self.name}_unaligned": 1}
         for name, lanes in forms.items():
@@ -83,18 +75,20 @@ class ClusterRows:
         out.add("extern __shared__ __align__(16) unsigned char tile[];")
         out.add(f"const int part = on_chip::own_part(), start = part * {plan.stretch};")
         out.add(f"const int run = part == {plan.parts - 1} ? {region.row_length} - start : {plan.stretch};")
+        if region.rows > 1:
+            out.add(f"const long long row = blockIdx.x / {plan.parts};")
         for name, offset in zip(plan.kept, plan.offsets, strict=True):
             kind = self._type(self.operands[name])
             out.add(f"{kind}* {name}_kept = reinterpret_cast<{kind}*>(tile + {offset});")
-        if region.rows > 1:
-            out.add(f"const int clusters = gridDim.x / {plan.parts};")
-            out.add(f"long long row = blockIdx.x / {plan.parts};")
-        self._first_fetch()
-        out.open(f"for (; row < {region.rows}; row += clusters)" if region.rows > 1 else "")
-        if region.rows > 1:
-            out.add("const long long next = row + clusters;")
-        out.add(*(f"const auto {name} = {self._row_of(name, 'row')};" for name in self.operands))
-        out.add("on_chip::fetched();")
+        parallel = [i for i, axis in enumerate(region.axes) if axis.role == "parallel"]
+        for operand in self.operands.values():
+            place = [
+                *self._terms(operand, parallel, "row"),
+                *([str(operand.offset)] if operand.offset else []),
+            ]
+            if place:
+                out.add(f"{operand.name} += {' + '.join(place)};")
+        self._fetch()
         for stage in region.stages:
             self._row_ops(stage)
             if stage.kind == "reduce":
@@ -105,32 +99,16 @@ class ClusterRows:
                 out.open("if (part == 0 && threadIdx.x == 0)")
                 out.add(*(f"on_chip::write({item.operand}[0], {item.value});" for item in stage.stores))
                 out.close()
-        if region.rows > 1 and self.slots < 2:
-            out.add(
-                "on_chip::wait_for_cluster();  // others may still read the fold that the next row replaces"
-            )
-        out.close()
         out.add("on_chip::wait_for_cluster();  // others may still read this block's folds")
 
-    def _first_fetch(self) -> None:
-        """Have all that is kept of the first row copied to shared memory."""
+    def _fetch(self) -> None:
+        """Have all that is kept copied to shared memory."""
         self.out.open("for (int step = threadIdx.x * Lanes; step < run; step += blockDim.x * Lanes)")
-        self.out.add(*self._fetches("row"))
+        self.out.add(
+            *(f"on_chip::fetch<Lanes>({item}_kept + step, {item} + start + step);" for item in self.plan.kept)
+        )
         self.out.close()
-
-    def _fetches(self, row: str) -> list[str]:
-        """Statements that ask for one access of all that is kept of a row."""
-        return [
-            f"on_chip::fetch<Lanes>({item}_kept + step, {self._row_of(item, row)} + start + step);"
-            for item in self.plan.kept
-        ]
-
-    def _row_of(self, name: str, row: str) -> str:
-        """Where an operand's part of a row begins."""
-        operand = self.operands[name]
-        parallel = [i for i, axis in enumerate(self.region.axes) if axis.role == "parallel"]
-        place = self._terms(operand, parallel, row) if self.region.rows > 1 else []
-        return " + ".join([f"{name}_rows", *place, *([str(operand.offset)] if operand.offset else [])])
+        self.out.add("on_chip::fetched();")
 
     # -- stages ------------------------------------------------------------------------------------
 
@@ -191,10 +169,6 @@ class ClusterRows:
         self.out.add(*last)
         if reuse:
             self.out.add(f"on_chip::store<Lanes>({reuse.operand}_kept + step, {reuse.operand}_next);")
-        if self.region.rows > 1 and self.walk == self.walks - 1:
-            self.out.open(f"if (next < {self.region.rows})")
-            self.out.add(*self._fetches("next"))
-            self.out.close()
         self.out.close()
 
     def _given(self) -> frozenset[str]:

@@ -37,7 +37,7 @@ class ClusterLaunch(Launch):
             f"launch = {self.name} if aligned else {self.name}_unaligned",
             "launch(",
             f"    {self.rows.blocks}, {plan.threads}, ({', '.join(pointers)},),",
-            f"    shared_bytes={plan.shared_bytes}, cluster={plan.parts}, resident=True,",
+            f"    shared_bytes={plan.shared_bytes}, cluster={plan.parts},",
             ")",
         ]
 
