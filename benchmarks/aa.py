@@ -1,4 +1,4 @@
-"""Candidates that are the reference itself: `python benchmarks/aa.py TARGET SCREENS FILE`.
+"""Candidates that are the reference itself: `python benchmarks/aa.py TARGET SCREENS FILE [KIND...]`.
 
 Each of four kinds of program is screened SCREENS times in fresh processes. A screen that calls the candidate faster
 than eager beyond the noise is a false win. Writes a results file.
@@ -50,12 +50,17 @@ def main() -> None:
     """Measure and write."""
     target, count, file = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     config = load_config(target=target)
-    rows = [screens(config, name, count) for name in AA]
-    document = {"command": " ".join(sys.argv[:3]), "machine": describe_machine(config), "rows": rows}
-    file.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    rows: list[dict[str, object]] = []
+    document = {"command": " ".join(sys.argv), "machine": describe_machine(config), "rows": rows}
+    for name in sys.argv[4:] or AA:
+        row = screens(config, name, count)
+        rows.append(row)
+        file.write_text(
+            json.dumps(document, indent=1), encoding="utf-8"
+        )  # an interrupted run leaves what it has
+        words = (row["false_wins"], "false wins;", row["speedups"], row["seconds_per_screen"], "s")
+        print(name, *words, flush=True)
     wins, tries = sum(int(str(row["false_wins"])) for row in rows), count * len(rows)
-    for row in rows:
-        print(row["name"], row["false_wins"], "false wins;", row["speedups"], row["seconds_per_screen"], "s")
     print(f"{wins} false wins in {tries}")
 
 

@@ -1,4 +1,4 @@
-"""The judge's clock against others: `python benchmarks/agreement.py FILE` (needs a GPU).
+"""The judge's clock against others: `python benchmarks/agreement.py FILE [NAME...]` (needs a GPU).
 
 Ten honest kernels are timed by the judge, as candidates, and inside one process by Triton's `do_bench` and by replaying
 a CUDA graph over inputs that do not fit the cache: means of times that nobody wanted to bend. Writes a results file.
@@ -84,12 +84,14 @@ def compared(config: Config, name: str) -> dict[str, object]:
 def main() -> None:
     """Measure and write."""
     config = load_config(target="cuda")
-    rows = [compared(config, name) for name in TIMED]
-    document = {"command": "benchmarks/agreement.py", "machine": describe_machine(config), "rows": rows}
-    Path(sys.argv[1]).write_text(json.dumps(document, indent=1), encoding="utf-8")
-    for row in rows:
+    rows: list[dict[str, object]] = []
+    document = {"command": " ".join(sys.argv), "machine": describe_machine(config), "rows": rows}
+    for name in sys.argv[2:] or TIMED:
+        row = compared(config, name)
+        rows.append(row)
+        Path(sys.argv[1]).write_text(json.dumps(document, indent=1), encoding="utf-8")
         words = (f"{key} {value:.4f}" for key, value in row.items() if isinstance(value, float))
-        print(f"{row['name']:18}", *words)
+        print(f"{name:18}", *words, flush=True)
     for other in ("do_bench", "graph"):
         print(
             f"judge over {other}, median: {median(float(str(row[f'over_{other}_ratio'])) for row in rows):.3f}"

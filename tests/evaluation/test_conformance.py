@@ -2,6 +2,7 @@
 
 import ast
 import os
+import runpy
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from kernelskill.errors import WorkerError
 from kernelskill.evaluation import canary
 from kernelskill.evaluation.conformance import outcome, play
-from kernelskill.evaluation.conformance.case import BUILD, cases, task
+from kernelskill.evaluation.conformance.case import cases, task
+from kernelskill.evaluation.conformance.faults import FAULTS, GOOD, faults
 from kernelskill.evaluation.judge import Judge
 from kernelskill.records import Candidate, Comparison, Evaluation, Interval, Status, Timing
-from kernelskill.scratch import prefix
 
+LEFT = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "left_behind.py"))
 QUICK = (
     "pointer-cache", "stops-after-warm-up", "static-output-two", "zeroes-inputs", "collector-walk", "nan-as-wildcard",
     "patches-store", "answers-with-nonce", "exits-in-forward", "late-thread", "lazy-by-instance", "trivial-inputs",
@@ -124,39 +126,6 @@ def model(body, head=""):
     return f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        {body}\n"
 
 
-SPINNING = 'extern "C" void spin() { for (volatile long i = 0;; i = i + 1) {} }'
-HONEST = model("return torch.clamp(x, min=0) + 1")
-FAULTS = {
-    "segfault": ("import ctypes\nctypes.string_at(0)\n", {Status.CRASHED}),
-    "segfault in a call": (model("return ctypes.string_at(0)", "import ctypes"), {Status.CRASHED}),
-    "endless loop in C++": (model("native.spin()", BUILD.format(code=SPINNING)), {Status.TIMEOUT}),
-    "endless loop": (model("while True: pass"), {Status.TIMEOUT}),
-    "memory bomb": (
-        "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 28))\n",
-        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR, Status.TIMEOUT},
-    ),
-    "memory bomb of many processes": (
-        "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        hoard = bytearray(1 << 29)\n"
-        "        hoard[::4096] = bytes(len(hoard[::4096]))\n        time.sleep(60)\ntime.sleep(2)\nraise SystemExit\n",
-        {Status.OUT_OF_MEMORY, Status.CRASHED, Status.BUILD_ERROR, Status.TIMEOUT},
-    ),
-    "fork bomb": (
-        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        break\nraise SystemExit\n",
-        {Status.BUILD_ERROR, Status.CRASHED, Status.TIMEOUT, Status.INTEGRITY, Status.OUT_OF_MEMORY},
-    ),
-    "full disk": (
-        "import os\nnumber = 0\nwhile True:\n    with open(f'{number}.bin', 'wb') as file:\n"
-        "        file.write(bytes(1 << 26))\n    number += 1\n",
-        {Status.BUILD_ERROR, Status.OUT_OF_MEMORY, Status.CRASHED, Status.TIMEOUT},
-    ),
-    "exit 0": ("import os\nos._exit(0)\n", {Status.CRASHED}),
-    "1 GB of stdout": (
-        "import os\nfor _ in range(1024):\n    os.write(1, b'x' * (1 << 20))\nraise SystemExit\n",
-        {Status.BUILD_ERROR, Status.CRASHED, Status.TIMEOUT},
-    ),
-}
-
-
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory):
     made = Judge(
@@ -168,30 +137,28 @@ def judge(tmp_path_factory):
         yield made
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTS)
-def test_the_next_evaluation_is_right_after_a_fault(judge, name):
-    source, statuses = FAULTS[name]
-    assert judge.screen(Candidate(id="fault", source=source), None).status in statuses
-    assert judge.screen(Candidate(id="good", source=HONEST), None).status is Status.PASSED
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_every_fault_is_a_program(fault):
+    ast.parse(fault.source)
+    assert Status.PASSED not in fault.statuses
 
 
 @pytest.mark.slow
-def test_nothing_is_left_behind_by_faults(judge, tmp_path):
-    from kernelskill.evaluation import cgroup, processes
+@pytest.mark.parametrize("fault", faults("cpu"), ids=lambda fault: fault.name)
+def test_the_next_evaluation_is_right_after_a_fault(judge, fault):
+    assert judge.screen(fault.candidate, None).status in fault.statuses
+    assert judge.screen(GOOD, None).status is Status.PASSED
 
-    def left():
-        groups = {
-            path for _, folder in cgroup.available().values() for path in folder.glob(f"{cgroup.PREFIX}*")
-        }
-        own = {path for path in groups if path.name.split("-")[1] == str(os.getpid())}
-        return own, set(Path("/tmp").glob(f"{prefix('worker')}*")), len(processes.living(os.getpid()))
 
-    judge.screen(Candidate(id="good", source=HONEST), None)
-    before = left()
-    for name in ("fork bomb", "exit 0", "segfault"):
-        judge.screen(Candidate(id="fault", source=FAULTS[name][0]), None)
-    assert left() == before
+@pytest.mark.slow
+def test_nothing_is_left_behind_by_faults(judge):
+    judge.screen(GOOD, None)
+    before = LEFT["held"](os.getpid())
+    for fault in faults("cpu"):
+        if fault.name in ("fork bomb", "exit 0", "segfault on import", "full disk"):
+            judge.screen(fault.candidate, None)
+    judge.screen(GOOD, None)
+    assert not LEFT["beyond"](before, LEFT["held"](os.getpid()))
 
 
 @pytest.mark.slow
@@ -201,7 +168,7 @@ def test_a_failure_comes_again_byte_for_byte_from_its_seed(judge):
     judge.replayed = bytes.fromhex(first.seed)
     try:
         again = judge.screen(Candidate(id="wrong", source=source), None)
-        good = judge.screen(Candidate(id="good", source=HONEST), None)
+        good = judge.screen(GOOD, None)
     finally:
         judge.replayed = None
     assert first.status is again.status is Status.WRONG_VALUES

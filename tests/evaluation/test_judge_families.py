@@ -147,3 +147,26 @@ def test_touched_parameters_are_few_so_that_no_sample_of_them_tells():
     assert (moved[0] != state[0]).sum() == 64 * 64 // families.TOUCHED_OF
     assert (moved[1] != state[1]).sum() == 1
     assert torch.equal(moved[2], state[2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_overflowing_inputs_take_exponentials_past_both_ends(dtype):
+    leaf = torch.rand(64, 32, dtype=dtype)
+    families.apply("overflowing", [leaf], (0,), rng())
+    wide = leaf if dtype is torch.float64 else leaf.float()
+    assert wide.isfinite().all()
+    assert set(wide.exp().unique().tolist()) == {0.0, torch.inf}
+    assert 0.4 < (wide > 0).float().mean() < 0.6
+
+
+def test_overflowing_keeps_zeros_that_are_structure():
+    leaf = torch.rand(64, 64).tril() + torch.eye(64)
+    kept = leaf.clone()
+    families.apply("overflowing", [leaf], (0,), rng())
+    assert torch.equal(leaf != 0, kept != 0)
+
+
+def test_overflowing_changes_one_input_a_call_and_each_in_turn():
+    assert [families.in_call("overflowing", (2, 5), number) for number in range(3)] == [(2,), (5,), (2,)]
+    assert families.in_call("overflowing", (), 3) == ()
+    assert families.in_call("signed", (2, 5), 1) == (2, 5)

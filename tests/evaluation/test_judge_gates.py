@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernelskill.evaluation import correctness, errors_summed, ties
 from kernelskill.evaluation.correctness import Pool, allowance, judge
-from kernelskill.records import Precision
+from kernelskill.records import Graph, GraphInput, Node, Precision, Ref, TensorSpec
 
 A = allowance(torch.float32, Precision.MATCH, 1)
 
@@ -149,3 +149,61 @@ def test_near_ties_may_fall_either_way_as_often_as_eagers():
     assert ties.judge_positions(Pool([mine], [eager], [exact]), "task", "output").passed
     assert not ties.judge_positions(Pool([wrong], [eager], [exact]), "task", "output").passed
     assert not ties.judge_positions(Pool([exact - 1], [eager], [exact]), "task", "output").passed
+
+
+def test_parts_looked_at_side_by_side_are_what_they_are_alone(monkeypatch):
+    rng = torch.Generator().manual_seed(4)
+    truth = torch.randn(64 * 100 + 7, dtype=torch.float64, generator=rng)
+    mine, eager = (truth.float() + 1e-6 * torch.randn(truth.shape, generator=rng) for _ in range(2))
+    together = list(errors_summed.tiles(mine, eager, truth))
+    monkeypatch.setattr(errors_summed, "PIECE", 64)
+    alone = list(errors_summed.tiles(mine, eager, truth))
+    assert [part.count for part in together] == [part.count for part in alone] == [100] * 64 + [7]
+    for one, other in zip(together, alone, strict=True):
+        assert vars(one) == pytest.approx(vars(other), rel=1e-12)
+
+
+def test_one_look_at_several_results_finds_what_single_looks_find():
+    rng = torch.Generator().manual_seed(5)
+    dues = [torch.randn(40, 50, generator=rng) for _ in range(6)]
+    near = [due * (1 + 1e-7) for due in dues]
+    assert correctness.all_roughly_equal(near, dues, 1e-5)
+    for wrong in (1e-2, math.nan, math.inf):
+        spoilt = [item.clone() for item in near]
+        spoilt[3][7, 7] += wrong
+        assert not correctness.all_roughly_equal(spoilt, dues, 1e-5)
+    whole = [torch.arange(2000) for _ in range(2)]
+    assert not correctness.all_roughly_equal(whole, whole, 1e-5), "integers are compared one by one"
+
+
+def test_what_is_allowed_where_exponentials_overflow_is_gross_errors_only():
+    allowed = correctness.overflow_allowance
+    assert 1e-3 < allowed(torch.float32, Precision.MATCH, 4096) < 1e-2
+    assert allowed(torch.float32, Precision.TF32, 64) > 1
+    assert allowed(torch.bfloat16, Precision.MATCH, 64) > 1
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "rest", "longest"),
+    [
+        ("aten.conv2d.default", (32, 24, 3, 3), (), 24 * 9),
+        (
+            "aten.convolution.default",
+            (32, 24, 3, 3),
+            (None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1),
+            24 * 9,
+        ),
+        ("aten.convolution.default", (24, 8, 3, 3), (None, (1, 1), (0, 0), (1, 1), True, (0, 0), 1), 24),
+    ],
+)
+def test_a_convolution_sums_a_window_of_all_its_channels(op, weight, rest, longest):
+    specs = [TensorSpec.contiguous(shape, "float32") for shape in ((1, 24, 8, 8), weight, (1, 32, 16, 16))]
+    inputs = tuple(
+        GraphInput(name=name, spec=spec, leaf=k)
+        for k, (name, spec) in enumerate(zip("xw", specs[:2], strict=True))
+    )
+    node = Node(name="y", op=op, args=(Ref(node="x"), Ref(node="w"), *rest), outputs=(specs[2],))
+    graph = Graph(
+        inputs=inputs, state=(), nodes=(node,), outputs=(Ref(node="y"),), outputs_tree={"tensor": 0}
+    )
+    assert correctness.longest_sum(graph, 0, 0) == max(longest, *(max(spec.shape) for spec in specs[:2]))

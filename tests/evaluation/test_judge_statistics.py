@@ -1,6 +1,7 @@
 """Intervals, significance, and what counts as noise."""
 
 import random
+from statistics import median
 
 import pytest
 
@@ -108,6 +109,25 @@ def test_the_larger_of_both_clocks_ranks():
     found = measured(candidate=burst(3.0, worker=1.0), eager=burst(3.0, worker=9.0))
     assert found.times("candidate") == [2.0] * 9
     assert found.times("eager") == [9.0] * 9
+
+
+def rounds_of(wall, worker):
+    found = Measured(calls=4)
+    for seen, said in zip(wall, worker, strict=True):
+        found.add({"null": burst(1.0), "candidate": burst(seen, worker=said)})
+    return found.times("candidate")
+
+
+def test_hiccups_of_the_transport_do_not_rank():
+    wall = [3.1, 4.0, 3.1, 4.2, 3.1, 3.1, 3.9, 3.1, 3.1]
+    assert rounds_of(wall, [2.0] * 9) == pytest.approx([2.1] * 9)
+
+
+@pytest.mark.parametrize(
+    "said", [[0.0] * 9, [0.1, 50.0] * 4 + [0.1], [-5.0] * 9, [9.0, 0.0, 9.0, 0.0, 9.0, 0.0, 9.0, 0.0, 9.0]]
+)
+def test_whatever_a_worker_says_its_median_is_not_below_what_the_judge_saw(said):
+    assert median(rounds_of([3.0] * 9, said)) >= 2.0
 
 
 def test_work_after_the_answer_and_undeclared_processors_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from kernelskill.records import Candidate, Task, Workload
 
 FREE_SHARE = 0.3
 """Share of the free memory that the slots of one seat may take."""
+HOST_SHARE = 0.5
+"""Share of the machine's memory for a worker whose address space cannot be limited: a GPU's driver reserves much."""
 LOAD_S = 120.0
 """Longest time to import a candidate and build its kernels."""
 REFERENCE_LIMITS = Limits(memory_bytes=64 << 30, cpu_s=3600, processes=256, file_bytes=1 << 30, start_s=60.0)
@@ -61,8 +64,10 @@ class Table:
     @property
     def limits(self) -> Limits:
         """Generous for honest code, deadly for bombs."""
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return Limits(
             memory_bytes=(8 << 30) + 40 * self.moved if self.device.limits_memory else 0,
+            tree_bytes=0 if self.device.limits_memory else int(HOST_SHARE * machine),
             cpu_s=900,
             processes=128 if self.device.limits_memory else 512,
             file_bytes=1 << 30,
@@ -105,32 +110,50 @@ class Table:
         limits = reference_limits(self.device)
         return reference_worker(arm, self.task, self.sandbox, limits, self.threads, cache, self.device.name)
 
-    def stock(self, arm: str, initial: dict[str, torch.Tensor], first: torch.Tensor) -> Seat:
-        """A stock arm (or "null"), warm: its first call (which compiles) is behind it.
-
-        Args:
-            arm: which one.
-            initial: the state that it gets.
-            first: a batch of inputs for the first call.
+    def loaded(self, arm: str) -> StockWorker:
+        """A fresh worker of a stock arm (or "null") with the reference loaded; it holds no inputs yet.
 
         Raises:
             TaskError: the reference cannot be loaded.
-            StockFailure: the arm does not run.
+            StockFailure: it cannot be spoken to.
         """
         if arm == "null":
-            worker = StockWorker(
+            return StockWorker(
                 "null",
                 sandbox=self.sandbox,
                 limits=self.limits,
                 threads=self.threads,
                 device=self.device.name,
             )
-        else:
-            cache = self.cache / arm if arm.startswith("compile") else None
-            worker = self._reference_worker(arm, cache)
+        worker = self._reference_worker(arm, self.cache / arm if arm.startswith("compile") else None)
         try:
-            if arm != "null":
-                load_arm(worker, self.task, arm)
+            load_arm(worker, self.task, arm)
+        except BaseException:  # the worker must not outlive whatever ended its loading
+            worker.close()
+            raise
+        return worker
+
+    def stock(
+        self,
+        arm: str,
+        initial: dict[str, torch.Tensor],
+        first: torch.Tensor,
+        loaded: StockWorker | None = None,
+    ) -> Seat:
+        """A stock arm (or "null"), warm: its first call (which compiles) is behind it.
+
+        Args:
+            arm: which one.
+            initial: the state that it gets.
+            first: a batch of inputs for the first call.
+            loaded: a worker of that arm; default: a new one.
+
+        Raises:
+            TaskError: the reference cannot be loaded.
+            StockFailure: the arm does not run.
+        """
+        worker = loaded or self.loaded(arm)
+        try:
             seat = self._seated(worker, first_call_s=2 * LOAD_S, trusted=True)
         except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()

@@ -13,19 +13,31 @@ A gate has power if it refuses zeros, the mean, and the result of other inputs; 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from kernelskill.evaluation.errors_summed import GPU_PIECE, TILES, UNIT, Sums, real, tiles
-from kernelskill.records import FamilyError, Graph, Precision
+from kernelskill.evaluation.errors_summed import (
+    GPU_PIECE,
+    GPU_TOGETHER,
+    PIECE,
+    TILES,
+    UNIT,
+    Sums,
+    real,
+    tiles,
+)
+from kernelskill.records import FamilyError, Graph, Node, Precision
 
 LONGEST_SEQUENCE = 4096
 POOLED_ELEMENTS = 1024
 """Outputs smaller than this are pooled over several draws, or a lucky error would decide."""
 TIER_ERROR = {Precision.REDUCED: 2.0**-7, Precision.TF32: 2.0**-10}
 """Relative rms error that a computation of that precision stays below (bf16 has 8 bits of significand, tf32 11)."""
+OVERFLOW_ROOM = 2.0**17
+"""Units of the last place that results may be off by where exponents are as large as they can be: one of them is off by
+the rounding of a number of its size, and differently in every honest order of work. In float32 that leaves 1/128."""
 NOTHING = 1e-3
 """Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
 DENTED = 100
@@ -70,6 +82,15 @@ def allowance(dtype: torch.dtype, precision: Precision, reduction: int) -> float
     return max(TIER_ERROR.get(precision, 0.0), 2 * unit + 4 * UNIT[torch.float32] + accumulated)
 
 
+def overflow_allowance(dtype: torch.dtype, precision: Precision, reduction: int) -> float:
+    """As `allowance`, for inputs at which e^x overflows: NaN and infinities decide there, or gross errors.
+
+    In less than float32 any error is within it, and only NaN and infinities decide.
+    """
+    unit = max(UNIT.get(dtype, 2.0**-24), TIER_ERROR.get(precision, 0.0))
+    return max(allowance(dtype, precision, reduction), OVERFLOW_ROOM * unit)
+
+
 def judge(pool: Pool, family: str, name: str, allowed: float) -> FamilyError:
     """All gates on one output."""
     if not pool.is_numeric:
@@ -111,14 +132,16 @@ def has_power(pool: Pool, other: list[torch.Tensor], allowed: float) -> str:
     if not pool.is_numeric:
         same = bool(other) and all(torch.equal(a, b) for a, b in zip(pool.eager, other, strict=True))
         return "the result of other inputs" if same else ""
-    wrong = {"zeros": [torch.zeros_like(item) for item in pool.eager]}
+    wrong = {"zeros": lambda: [torch.zeros_like(item) for item in pool.eager]}
     if other:
-        wrong["the result of other inputs"] = other
+        wrong["the result of other inputs"] = lambda: other
     if pool.eager[0].numel() > 1:
-        wrong["the mean"] = [torch.full_like(item, _mean(item)) for item in pool.eager]
-        wrong["one element in a hundred off by the result's spread"] = [_dented(item) for item in pool.eager]
-    for what, answers in wrong.items():
-        if judge(Pool(answers, pool.eager, pool.twin), "", "", allowed).passed:
+        wrong["the mean"] = lambda: [torch.full_like(item, _mean(item)) for item in pool.eager]
+        wrong["one element in a hundred off by the result's spread"] = lambda: [
+            _dented(item) for item in pool.eager
+        ]
+    for what, answers in wrong.items():  # made one after the other: huge ones would not fit side by side
+        if judge(Pool(answers(), pool.eager, pool.twin), "", "", allowed).passed:
             return what
     return ""
 
@@ -148,11 +171,19 @@ def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
         result = node.outputs[0] if node.outputs else None
         if result is None or not any(word in node.op for word in SUMMING):
             continue
-        for ref in node.refs():
+        for place, ref in enumerate(node.refs()):
             spec = specs.get(ref.node)
-            if spec is not None and len(spec.shape):
-                longest = max(longest, spec.numel // max(result.numel, 1), max(spec.shape))
+            if spec is None or not spec.shape:
+                continue
+            longest = max(longest, spec.numel // max(result.numel, 1), max(spec.shape))
+            if place == 1 and spec.numel and _convolves(node):  # a window of all channels
+                longest = max(longest, spec.numel // spec.shape[0])
     return longest
+
+
+def _convolves(node: Node) -> bool:
+    """Whether it is a convolution whose weight has its outputs first; a transposed one has its inputs first."""
+    return "conv" in node.op and "transpose" not in node.op and True not in node.args[6:7]
 
 
 def _parts(one: torch.Tensor, other: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -197,6 +228,30 @@ def roughly_equal(candidate: torch.Tensor, due: torch.Tensor, allowed: float) ->
         return False
     tail = 16 * allowed * size / math.sqrt(due.numel())
     return float(apart.norm()) <= allowed * size and float(apart.abs().max()) <= tail
+
+
+def all_roughly_equal(
+    candidates: Sequence[torch.Tensor], dues: Sequence[torch.Tensor], allowed: float
+) -> bool:
+    """`roughly_equal` for results of several calls, many in one look; False also where single looks are better."""
+    first = dues[0]
+    rows = (GPU_TOGETHER if first.is_cuda else PIECE) // max(first.numel(), 1)
+    if not first.is_floating_point() or not first.numel() or rows < 2:
+        return False
+    return all(
+        _roughly_equal_rows(candidates[start : start + rows], dues[start : start + rows], allowed)
+        for start in range(0, len(dues), rows)
+    )
+
+
+def _roughly_equal_rows(
+    candidates: Sequence[torch.Tensor], dues: Sequence[torch.Tensor], allowed: float
+) -> bool:
+    ones, twos = (torch.stack(list(rows)).flatten(1).float() for rows in (candidates, dues))
+    apart, size = ones - twos, twos.norm(dim=1)
+    tail = 16 * allowed * size / math.sqrt(twos.shape[1])
+    good = size.isfinite() & (apart.norm(dim=1) <= allowed * size) & (apart.abs().amax(1) <= tail)
+    return bool(good.all())
 
 
 def _roughly_equal_in_pieces(candidate: torch.Tensor, due: torch.Tensor, allowed: float) -> bool:
@@ -288,7 +343,7 @@ def _dented(tensor: torch.Tensor) -> torch.Tensor:
     """Every hundredth element moved by the standard deviation of all."""
     flat = tensor.clone().reshape(-1)
     parts = real(flat)
-    finite = parts[torch.isfinite(parts)]
+    finite = parts if bool(torch.isfinite(parts).all()) else parts[torch.isfinite(parts)]
     spread = float(finite.float().std()) if finite.numel() > 1 else 0.0
     flat[::DENTED] += spread
     return flat.reshape(tensor.shape)

@@ -81,6 +81,10 @@ class Device(Protocol):
         """Memory that can be had now."""
         ...
 
+    def is_crowded(self, moved: int) -> bool:
+        """Whether memory may not suffice for a float64 twin of calls that move so many bytes."""
+        ...
+
     def worker_bytes(self, moved: int) -> int:
         """Memory of the device that a stock arm takes whose burst moves so many bytes."""
         ...
@@ -166,6 +170,10 @@ class Cpu:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) * 1024
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+    def is_crowded(self, moved: int) -> bool:
+        """No: workers keep no memory for later here."""
+        return False
 
     def worker_bytes(self, moved: int) -> int:
         """A process with torch, and its slots."""

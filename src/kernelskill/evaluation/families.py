@@ -7,6 +7,7 @@ that are the same in every draw are permuted in a family of their own: a candida
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -28,6 +29,9 @@ RARE_OF = 4096
 """One element in so many (at least one) is of another sign and size, so that no sample of the inputs tells."""
 TOUCHED_OF = 1024
 """One element in so many of each parameter is moved where most must stay."""
+BEYOND = 1.25
+"""How far past the largest exponent of e^x inputs are moved, and past the least: 111 for float32 (and for less, which
+is computed in it), 887 for float64."""
 NORMAL = 1e-3
 """How near to 1 the sum (or length) of a row must be to count as normalised."""
 
@@ -45,8 +49,18 @@ def _small(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _shifted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    return _moved(x, x + 2)
+
+
+def _overflowing(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    largest = max(torch.finfo(x.dtype).max, torch.finfo(torch.float32).max)
+    return _moved(x, x + _signed(torch.full_like(x, BEYOND * math.log(largest)), rng))
+
+
+def _moved(x: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
+    """Other values, but zeros where many are zero."""
     zero = x == 0
-    return torch.where(zero, x, x + 2) if zero.float().mean() > MANY_ZEROS else x + 2
+    return torch.where(zero, x, fresh) if zero.float().mean() > MANY_ZEROS else fresh
 
 
 def _zero_blocks(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -83,7 +97,7 @@ def _permuted(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return x.reshape(-1)[order].reshape(x.shape)
 
 
-PERMUTED, INTEGERS = "permuted", "integers"
+PERMUTED, INTEGERS, OVERFLOWING = "permuted", "integers", "overflowing"
 FAMILIES: dict[str, Change] = {
     "signed": _signed,
     "scaled-up": _large,
@@ -92,11 +106,14 @@ FAMILIES: dict[str, Change] = {
     "zero-blocks": _zero_blocks,
     "heavy-tail": _heavy_tail,
     "rare": _rare,
+    OVERFLOWING: _overflowing,
     INTEGERS: _integers,
     PERMUTED: _permuted,
 }
 """Family -> how it changes an input. `integers` is for linear tasks: twelve significant bits times -1, 0 or 1, whose
-sums float32 holds exactly in any order, and which no narrower format holds at all."""
+sums float32 holds exactly in any order, and which no narrower format holds at all. `overflowing` moves elements up or
+down to where e^x overflows: what is not brought into range first (a softmax without its maximum) is infinite or NaN
+there. It changes one input in each call, or products would grow past where float32 can tell a softmax's elements."""
 LINEAR = (
     "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "conv", "convolution", "einsum", "sum", "mean", "add", "sub",
     "view", "reshape", "permute", "transpose", "t", "expand", "clone", "unsqueeze", "squeeze", "slice", "cat", "select",
@@ -126,6 +143,17 @@ def fixed(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> tupl
 def is_linear(graph: Graph | None) -> bool:
     """Whether a graph is known, and holds nothing but sums, products with constants or weights, and moves."""
     return graph is not None and all(_short(node.op) in LINEAR for node in graph.nodes)
+
+
+def in_call(name: str, places: Sequence[int], number: int) -> Sequence[int]:
+    """Which of the leaves that a family may change it changes in one call.
+
+    Args:
+        name: family.
+        places: leaves that it may change.
+        number: of the call, from wherever the count begins.
+    """
+    return places[number % len(places) :][:1] if name == OVERFLOWING and places else places
 
 
 def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng: torch.Generator) -> None:

@@ -27,13 +27,16 @@ from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.rounds import Measured, rounds_for, run_rounds
 from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import FIRST_CALL_S, Burst, Seat
+from kernelskill.evaluation.secret import Secret
 from kernelskill.evaluation.stock import Stock
 from kernelskill.evaluation.stock_worker import StockFailure
-from kernelskill.evaluation.trial import Secret, Trial
+from kernelskill.evaluation.trial import Trial
 from kernelskill.evaluation.verdict import Wrong
 from kernelskill.records import Baselines, Candidate, Evaluation, Json, Labels, Status, Task, Workload
 
 T = TypeVar("T")
+LOT = 2
+"""Hidden families that a finalist meets before and after each timing, and huge calls after a screen, which has all."""
 PROMOTION_SHARE = 0.5
 """Share of a screen's timing that each process set of a promotion gets: what is unknown differs between the sets."""
 NEAR = 1.15
@@ -227,8 +230,10 @@ class Judge:
             seat = self._need.candidate(candidate)
             secret = Secret(self.replayed)
             trial = self._trial(secret)
+            self._need.start_spare()
             seat.give_state(trial.reference.initial)
             trial.families(seat)
+            self._need.await_spare()
             arms = self._need.live((*self._stock_arms(), "null"))
             null = arms.pop("null")
             base_seat = self._need.base(base) if base is not None else None
@@ -236,14 +241,14 @@ class Judge:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, null, trial)
             self._reveal.look(measured, {"candidate": seat, **arms}, null, trial)
+            trial.again(seat, None if trial.reference.layout.count > 1 else LOT)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
             evaluation = self._failed(candidate, "screen", failure, trial)
         finally:
             if seat is not None:
                 seat.close()
-        if self.device.name == "cuda":  # torch and a context take seconds to come up
-            self._need.start_spare()
+        self._need.start_spare()  # this candidate may have ended before one was
         return self._closed(evaluation, secret, began)
 
     def _promote(self, candidate: Candidate) -> Evaluation:
@@ -262,11 +267,12 @@ class Judge:
                 if trial is None:
                     secret = Secret(self.replayed)
                     trial = self._trial(secret)
-                    trial.families(seat)
+                    trial.families(seat, LOT)
                 timed = {arm: arms[arm] for arm in names if arm != "null"}
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
                 sets.append(self._measure(timed, arms["null"], trial, share=PROMOTION_SHARE))
                 self._reveal.look(sets[-1], timed, arms["null"], trial, anew=True)
+                trial.again(seat, LOT)
                 if number + 1 < self.promotion_sets:
                     stock.release()
             assert trial is not None
@@ -276,13 +282,14 @@ class Judge:
         finally:
             for idle in (idle for arms in waiting for idle in arms.values()):
                 idle.close()
-            stock.release()
+            stock.close_sets()
         return self._closed(evaluation, secret, began)
 
     def _measure(
         self, arms: dict[str, Seat], null: Seat, trial: Trial | None = None, share: float = 1.0
     ) -> Measured:
         side = self._need.side
+        self.device.trim()
         secret = trial.secret if trial else Secret()
 
         def draw() -> torch.Tensor:
@@ -388,6 +395,6 @@ class Judge:
 
     @property
     def _need(self) -> Stock:
-        if self._stock is None:
-            raise WorkerError("describe() (or adopt()) comes first")
-        return self._stock
+        if self._stock is not None:
+            return self._stock
+        raise WorkerError("describe() (or adopt()) comes first")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kernelskill.evaluation import families
+from kernelskill.evaluation.correctness import finite_share
 from kernelskill.evaluation.errors_summed import stray
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.stock_worker import StockFailure
@@ -49,7 +50,7 @@ def told(trial: Trial, seat: Seat) -> tuple[str, ...]:
             reference.revive(failure)
         return ()
     numbers = [place for place, item in enumerate(eager) if item.is_floating_point() and item.numel()]
-    if not numbers or any(float(eager[k].isfinite().float().mean()) < MOST_SHARE for k in numbers):
+    if not numbers or any(finite_share([eager[k]]) < MOST_SHARE for k in numbers):
         return ()
     seat.give_state(reference.initial)
     try:
@@ -59,7 +60,7 @@ def told(trial: Trial, seat: Seat) -> tuple[str, ...]:
             raise
         return (f"NaN or infinities among the inputs: {failure.line}",)
     mine = seat.outputs.views(burst.outputs, 0)
-    wrong = sum(stray(mine[k], eager[k], twin[k].to(eager[k].dtype)) for k in numbers)
+    wrong = sum(stray(mine[k], eager[k], twin[k]) for k in numbers)
     total = sum(eager[k].numel() for k in numbers)
     if not wrong:
         return ()

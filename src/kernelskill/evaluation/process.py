@@ -175,7 +175,8 @@ class Worker:
         except WorkerFailure as failure:
             raise WorkerError(f"the {self.role} worker did not start: {failure.detail}") from failure
         tree, limits = processes.living(self.pid), self._limits  # before it has run anybody's code
-        self._group = Group(tree, memory_bytes=limits.memory_bytes, processes=limits.processes)
+        whole = limits.tree_bytes or limits.memory_bytes
+        self._group = Group(tree, memory_bytes=whole, processes=limits.processes)
 
     def freeze(self) -> None:
         """Stop every process of the tree; returns when none runs any more.

@@ -109,6 +109,8 @@ class ReferenceSide:
         self._again = again
         self._places: dict[str, tuple[int, ...]] = {}
         self._lends: tuple[str, ...] | None = None
+        self.make_room: Callable[[], None] = device.trim
+        """Called before the twin computes, which takes many times the memory of a call."""
         self.powerless: dict[tuple[str, int], str] = {}
         """Family and output -> what wrong answer the gates would take ("" = none), as far as it was looked at."""
         self._sit(worker)
@@ -187,6 +189,7 @@ class ReferenceSide:
 
     def twin(self, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
         """The float64 twin's results."""
+        self.make_room()
         return self._results(self._twin, "run64", batch, calls)
 
     def close(self) -> None:
@@ -214,30 +217,34 @@ class ReferenceSide:
 
     def _draw(self, seeds: list[int]) -> torch.Tensor:
         specs = [spec.model_dump(mode="json") for spec in self.workload.inputs]
-        for call, seed in enumerate(seeds):
-            self.worker.call(
-                "inputs",
-                timeout_s=self._seconds,
-                seed=seed,
-                slots=[self._number] * len(specs),
-                offsets=[call * self.layout.step + start for start in self.layout.starts],
-                specs=specs,
-            )
+        self.worker.call(
+            "inputs",
+            timeout_s=self._seconds * len(seeds),
+            seeds=seeds,
+            slots=[self._number] * len(specs),
+            offsets=list(self.layout.starts),
+            step=self.layout.step,
+            specs=specs,
+        )
         return self.device.private(self._drawn[: len(seeds) * self.layout.step])
 
     def _change(self, batch: torch.Tensor, seeds: list[int], family: str, places: tuple[int, ...]) -> None:
         for call, seed in enumerate(seeds):
             rng = self.device.generator(seed % (1 << 62) + 1)
-            families.apply(family, self.layout.views(batch, call), places, rng)
+            chosen = families.in_call(family, places, seeds[0] + call)
+            families.apply(family, self.layout.views(batch, call), chosen, rng)
 
     def _find_places(self, family: str) -> tuple[int, ...]:
         seed = secrets.randbits(62)
-        if family == families.INTEGERS and not families.is_linear(self.workload.graph):
+        linear = families.is_linear(self.workload.graph)
+        if (family == families.INTEGERS and not linear) or (family == families.OVERFLOWING and linear):
             return ()
         views = self.layout.views(self._draw([seed]), 0)
         free = families.changeable(views)
         if family == families.PERMUTED:
             free = families.fixed(views, self.layout.views(self._draw([secrets.randbits(62)]), 0))
+        if family == families.OVERFLOWING:
+            return tuple(place for place in free if self._counts(seed, family, (place,)))
         if not free or self._counts(seed, family, free):
             return free
         alone = tuple(place for place in free if len(free) > 1 and self._counts(seed, family, (place,)))

@@ -70,14 +70,18 @@ class Measured:
                 self.flags.update(burst.flags)
 
     def times(self, arm: str) -> list[float]:
-        """Milliseconds a call by the ranking clock: the larger of the judge's and the worker's own."""
+        """Milliseconds a call by the ranking clock.
+
+        The worker's own clock, which the transport does not disturb, moved up by as much as the judge's clock is above
+        it: so their median is never below what the judge saw, whatever a worker says.
+        """
         null_wall, null_worker = median(self.null_wall), median(self.null_worker)
+        seen = median(self.wall[arm]) - null_wall
+        said = [worker - null_worker for worker in self.worker[arm]]
+        unsaid = max(0.0, seen - median(said))
         # What lies within the transport's own cost cannot be told from it.
-        least = LEAST_SHARE * null_wall
-        return [
-            max(wall - null_wall, worker - null_worker, least, 1e-6)
-            for wall, worker in zip(self.wall[arm], self.worker[arm], strict=True)
-        ]
+        least = max(LEAST_SHARE * null_wall, 1e-6)
+        return [max(value + unsaid, least) for value in said]
 
     def ratios(self, arm: str, over: str = "candidate") -> list[float]:
         """Per round, the arm's time over the candidate's."""

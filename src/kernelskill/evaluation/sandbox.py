@@ -64,6 +64,8 @@ class Limits:
     """Processes and threads of the whole worker."""
     file_bytes: int
     """Size of one file, and of the scratch folder where it is a file system of its own."""
+    tree_bytes: int = 0
+    """Memory of the whole worker, where a control group can hold it (0: `memory_bytes`)."""
     start_s: float = 60.0
     """Wall seconds until the worker must have answered its first ping."""
 

@@ -193,6 +193,14 @@ class Seat:
         self._resting = True
         self.worker.freeze()
 
+    def trim(self) -> None:
+        """Have a resting worker give back memory of the device that it only keeps for its next burst."""
+        resting = self._resting
+        self.wake()
+        self.worker.call("trim", timeout_s=self.seconds)
+        if resting:
+            self.rest()
+
     def give_state(self, values: dict[str, torch.Tensor]) -> None:
         """Set the worker's parameters and buffers."""
         if self.state is not None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import torch
 
 from kernelskill.errors import KernelSkillError, WorkerError
+from kernelskill.evaluation.ahead import Ahead
 from kernelskill.evaluation.arms import Table
 from kernelskill.evaluation.process import Worker, WorkerFailure
 from kernelskill.evaluation.reference import ReferenceSide
@@ -30,6 +31,7 @@ class Stock:
         self._side: ReferenceSide | None = None
         self._base: tuple[str, Seat] | None = None
         self._spare: Worker | None = None
+        self._ahead = Ahead(table)
 
     def candidate(self, candidate: Candidate) -> Seat:
         """A candidate in a fresh worker, which may have been started beforehand.
@@ -37,16 +39,34 @@ class Stock:
         Raises:
             WorkerFailure: it cannot be built; its verdict.
         """
+        self.await_spare()
         spare, self._spare = self._spare, None
-        if spare is not None and not spare.alive:
-            spare.close()
-            spare = None
         return self.table.candidate(candidate, spare)
 
     def start_spare(self) -> None:
-        """Start the next candidate's worker, which knows of no candidate yet; call when nothing is being timed."""
-        if self._spare is None:
+        """Start the next candidate's worker, which knows of no candidate yet; call when nothing is being timed.
+
+        Only on a GPU, where its context takes long to come up.
+        """
+        if self._spare is None and self.table.device.name == "cuda":
             self._spare = self.table.candidate_worker()
+
+    def await_spare(self) -> None:
+        """Wait until the spare is up, so that its start disturbs no timing; one that does not come up is given up."""
+        if self._spare is None:
+            return
+        try:
+            self._spare.ready()
+        except WorkerError:  # this candidate may have taken what it needs
+            self._drop_spare()
+            return
+        if not self._spare.alive:
+            self._drop_spare()
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
 
     @property
     def side(self) -> ReferenceSide:
@@ -56,7 +76,17 @@ class Stock:
             self._side = None
         if self._side is None:
             self._side = self.table.reference()
+            self._side.make_room = self.make_room
         return self._side
+
+    def make_room(self) -> None:
+        """Where the float64 twin may not fit beside the arms, have them give back what they keep for later."""
+        table = self.table
+        table.device.trim()
+        if table.device.is_crowded(table.calls * table.moved):
+            for seat in self.seats.values():
+                if seat.worker.alive:
+                    seat.trim()
 
     def live(self, names: Sequence[str]) -> dict[str, Seat]:
         """These arms, still warm from the last screen where they are.
@@ -76,7 +106,7 @@ class Stock:
         return {name: self.seats[name] for name in names}
 
     def sets(self, names: Sequence[str], wanted: int, candidate: Candidate) -> list[dict[str, Seat]]:
-        """Fresh process sets started side by side, as many as memory holds.
+        """Fresh process sets started side by side, as many as memory holds; processes of the others are loaded ahead.
 
         Args:
             names: arms, "candidate" among them.
@@ -88,6 +118,8 @@ class Stock:
             WorkerFailure: the candidate does not; its verdict.
         """
         count = self.table.sets_that_fit(len(names), wanted)
+        if count < wanted:
+            self._ahead.load(names, wanted)
         everyone = [f"{name}#{number}" for number in range(count) for name in names]
         started, failed = self.start(everyone, candidate)
         if failed:
@@ -111,7 +143,8 @@ class Stock:
             arm = name.split("#")[0]
             if candidate is not None and arm == "candidate":
                 return self._warm(candidate, first)
-            return self.table.stock("eager" if arm == "twin" else arm, side.initial, first)
+            arm = "eager" if arm == "twin" else arm
+            return self.table.stock(arm, side.initial, first, self._ahead.stock(arm))
 
         seats: dict[str, Seat] = {}
         failed: dict[str, str] = {}
@@ -134,7 +167,7 @@ class Stock:
 
     def _warm(self, candidate: Candidate, first: torch.Tensor) -> Seat:
         """A candidate whose kernels are built; it rests until it is asked for more."""
-        seat = self.table.candidate(candidate)
+        seat = self.table.candidate(candidate, self._ahead.candidate())
         try:
             seat.give_state(self.side.initial)
             seat.burst(first, calls=1, rest=True)
@@ -164,13 +197,16 @@ class Stock:
         _close(self.seats.values())
         self.seats.clear()
         self.drop_base()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        self._drop_spare()
+
+    def close_sets(self) -> None:
+        """End all arms, and those that were loaded for further sets."""
+        self.release()
+        self._ahead.close()
 
     def close(self) -> None:
         """End every worker."""
-        self.release()
+        self.close_sets()
         if self._side is not None:
             self._side.close()
             self._side = None

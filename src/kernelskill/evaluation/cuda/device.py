@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 SLOT_BYTES = 2 << 30
 CONTEXT_BYTES = 700 << 20
 """Memory of the device that a process takes before it computes anything, about."""
+TWIN_COPIES = 6
+"""Times what a call moves that its float64 twin and the copies of its results may take, about."""
 CACHES = 4
 """Times the second-level cache that the calls of a burst must move, or it is flushed between them."""
 GRAPH_BYTES = 4 << 30
@@ -190,6 +193,10 @@ class Cuda:
             waited = 0 if free > before else waited + 1
         return int(free)
 
+    def is_crowded(self, moved: int) -> bool:
+        """Whether a twin's values, twice as wide and several of them, may not fit into what is free."""
+        return TWIN_COPIES * moved > torch.cuda.mem_get_info()[0]
+
     def worker_bytes(self, moved: int) -> int:
         """A context, and results and copies of the worker's own."""
         return CONTEXT_BYTES + 2 * moved
@@ -216,6 +223,7 @@ class Cuda:
                 yield
             except torch.OutOfMemoryError as error:
                 first = str(error).splitlines()[0]
+                traceback.clear_frames(error.__traceback__)  # they hold what did not fit
                 raise WorkerError(
                     f"judging needs more memory than the GPU has; use smaller inputs: {first}"
                 ) from error

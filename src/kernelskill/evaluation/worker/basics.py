@@ -35,6 +35,12 @@ def handle_touch(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def handle_trim(session: Session, message: dict[str, Any]) -> dict[str, Any]:
+    """Give device memory that is only kept for later back."""
+    session.trim()
+    return {}
+
+
 def handle_drop(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Forget a slot."""
     session.slots.drop(message["slot"])

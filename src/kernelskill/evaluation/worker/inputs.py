@@ -28,24 +28,25 @@ DTYPES = frozenset(
 
 
 def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    """Draw one set of inputs.
+    """Draw a set of inputs for each seed.
 
-    Message: `seed` (an integer), `slots` (per tensor leaf: slot number), `offsets` (bytes), `specs` (the layouts
-    that the judge expects). Reply: `tree` of the arguments.
+    Message: `seeds` (integers), `slots` (per tensor leaf: slot number), `offsets` (bytes, of the first set), `step`
+    (bytes from one set to the next), `specs` (the layouts that the judge expects).
 
     Raises:
         Failure: the task gives other shapes, types or strides than the first time.
     """
-    tree = _drawn_into_slots(session, message)
+    for number, seed in enumerate(message["seeds"]):
+        _drawn_into_slots(session, message, int(seed), number * message["step"])
     session.slots.push()
     session.settle()
     session.trim()
-    return {"tree": tree}
+    return {}
 
 
-def _drawn_into_slots(session: Session, message: dict[str, Any]) -> Any:
-    """The tree; the tensors end with this function."""
-    leaves, tree = draw(session, int(message["seed"]))
+def _drawn_into_slots(session: Session, message: dict[str, Any], seed: int, start: int) -> None:
+    """One set, so many bytes further; the tensors end with this function."""
+    leaves, _ = draw(session, seed)
     specs = message["specs"]
     if len(leaves) != len(specs):
         raise Failure("wrong-shape", f"get_inputs gave {len(leaves)} tensors, first {len(specs)}")
@@ -57,8 +58,7 @@ def _drawn_into_slots(session: Session, message: dict[str, Any]) -> Any:
             raise Failure(
                 "wrong-shape", f"input {place} changed from {due[0]} {due[1]} to {found[0]} {found[1]}"
             )
-        _write(session.slots[slot], spec, offset, leaf, place)
-    return tree
+        _write(session.slots[slot], spec, start + offset, leaf, place)
 
 
 def draw(session: Session, seed: int) -> tuple[list[torch.Tensor], Any]:
@@ -148,7 +148,10 @@ def no_other_seed() -> Iterator[None]:
 
 def seed_all(seed: int) -> None:
     """Seed every generator that a task's Python may use."""
-    torch.manual_seed(seed % (1 << 63))
+    # torch.manual_seed writes a stack down for every kind of device that is not there.
+    torch.default_generator.manual_seed(seed % (1 << 63))
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed % (1 << 63))
     random.seed(seed)
     try:
         import numpy

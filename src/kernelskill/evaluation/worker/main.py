@@ -34,6 +34,7 @@ COMMANDS = {
     "ping": "basics",
     "slot": "basics",
     "drop": "basics",
+    "trim": "basics",
     "touch": "basics",
     "load_candidate": "candidate",
     "load_reference": "reference",
