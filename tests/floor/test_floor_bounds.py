@@ -164,6 +164,14 @@ def test_bandwidth_is_interpolated_at_the_footprint_and_takes_the_cheaper_model(
     assert MACHINE.traffic_us(750_000, 250_000) == pytest.approx(5.0 + 2.5)
 
 
+def test_a_gpu_cannot_read_first_what_its_cache_does_not_hold():
+    gpu = MACHINE.model_copy(update={"compute_capability": 90, "write_gb_per_s": {"1000000": 500.0}})
+    small, large = 1_000_000, 5_000_000
+    copied = gpu.model_copy(update={"read_gb_per_s": {}, "write_gb_per_s": {}})
+    assert gpu.traffic_us(small, small) < copied.traffic_us(small, small)
+    assert gpu.traffic_us(large, large) == copied.traffic_us(large, large)
+
+
 def test_without_a_graph_only_results_count():
     plain = workload(graph({"x": spec(100)}, [relu(spec(100))], ["y"]))
     found = floor_of(plain.model_copy(update={"graph": None}), MACHINE)

@@ -106,7 +106,8 @@ class Ceilings(Record):
     def traffic_us(self, read_bytes: float, written_bytes: float) -> float:
         """Microseconds that moving so many distinct bytes takes at least, at that footprint.
 
-        The cheaper of two models: reads and writes overlap as in a copy, with the rest alone; or one after the other.
+        The cheaper of two models: reads and writes overlap as in a copy, with the rest alone; or one after the other. The
+        second asks that what is read waits on chip, which on a GPU it cannot where it is more than the cache holds.
         """
         footprint = read_bytes + written_bytes
         copy = _at(self.bandwidth_gb_per_s, footprint)
@@ -114,6 +115,8 @@ class Ceilings(Record):
         write = _at(self.write_gb_per_s or self.bandwidth_gb_per_s, footprint)
         paired = min(read_bytes, written_bytes)
         overlapped = 2 * paired / copy + (read_bytes - paired) / read + (written_bytes - paired) / write
+        if self.compute_capability is not None and paired > (self.cache_bytes or math.inf):
+            return overlapped / 1e3
         return min(overlapped, read_bytes / read + written_bytes / write) / 1e3
 
 
