@@ -60,6 +60,25 @@ def test_long_rows(length, source, tmp_path):
     check(*run(getattr(clustered, source), [x], tmp_path), torch.float32)
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "torch.softmax(torch.tanh(x), -1)",
+        "x.exp() / x.exp().sum(-1, keepdim=True)",
+        "torch.softmax(x, -1) * x.mean(-1, keepdim=True)",
+    ],
+)
+@pytest.mark.parametrize("length", [65536, 70001])
+def test_what_stays_on_chip_or_is_folded_beside_a_softmax(length, result, tmp_path):
+    check(*run(clustered.forward("x", result), [on_gpu(5, length)], tmp_path), torch.float32)
+
+
+def test_a_maximum_that_comes_last_and_one_that_comes_first(tmp_path):
+    up = torch.linspace(-90, 90, 100000, device="cuda").repeat(2, 1)
+    up[1] = up[1].flip(0)
+    check(*run(clustered.SOFTMAX, [up], tmp_path), torch.float32)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("length", [32768, 50001, 262144])
 def test_half_precision_storage(dtype, length, tmp_path):
@@ -98,8 +117,9 @@ def test_layouts_and_addresses(tmp_path):
 
 
 def test_rows_that_are_not_finite(tmp_path):
-    x = on_gpu(6, 30000)
+    x = on_gpu(9, 30000)
     x[0], x[1, 77], x[2, 5], x[3, 9], x[4] = -torch.inf, torch.inf, torch.nan, -torch.inf, 3e38
+    x[5, :20000], x[6, 8], x[6, 30], x[7, 0], x[8] = -torch.inf, torch.nan, torch.inf, -3e38, torch.nan
     check(*run(clustered.SOFTMAX, [x], tmp_path), torch.float32)
 
 

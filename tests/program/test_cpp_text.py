@@ -37,6 +37,7 @@ OTHERS = [
     Case("half", Computes(lambda x: x.exp()), [HALF]),
     Case("widened", Computes(lambda x: x.float() * 2), [HALF.clone()]),
     Case("narrowed", Computes(lambda x: (x * 2).half()), [RAGGED.clone()]),
+    Case("streamed", Computes(lambda x: x * 2), [FULL.clone()], schedule={"nontemporal": True}),
     Case("log_row", Computes(lambda x: x.logsumexp(-1)), [RAGGED.clone()]),
 ]
 CASES = [*OTHERS, *cases("scan", SCANS), *cases("pool", POOLS)]
@@ -51,6 +52,11 @@ def texts() -> dict[str, str]:
     for number, case in enumerate(CASES):
         case.fuse(part_of(graph, several, number))
     return {case.name: source(case.program.kernels) for case in CASES if case.program.kernels}
+
+
+def test_stores_past_the_cache_bring_the_header_of_their_addresses(texts: dict[str, str]) -> None:
+    assert "uintptr_t" in texts["streamed"]
+    assert "#include <cstdint>" in texts["streamed"]
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_programs import Case, Computes, check, compiled
+from small_programs import Case, Computes, build, check, compiled
 from torch.nn import functional as F
 
 
@@ -67,3 +67,19 @@ def test_what_kernels_do_not_compute_stays_with_torch(function, inputs) -> None:
     case = Case("left", Computes(function), inputs)
     case.fuse()
     assert not case.program.kernels
+
+
+def test_a_view_that_the_library_reads_keeps_what_it_is_a_view_of(tmp_path) -> None:
+    """Keys of an attention are turned for a product: the turned view stays, and with it the views below it."""
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        first, second = x.reshape(6, 20, 2, 5).permute(2, 0, 1, 3)
+        return F.gelu(first) @ second.transpose(1, 2).contiguous()
+
+    case = Case("turned", Computes(mixed), [torch.randn(6, 20, 10)])
+    case.fuse()
+    known = {value.name for value in (*case.program.graph.inputs, *case.program.graph.state)}
+    for node in case.program.graph.nodes:
+        assert {ref.node for ref in node.refs()} <= known, node.name
+        known.add(node.name)
+    check(case, build(list(case.program.kernels), tmp_path))

@@ -57,7 +57,7 @@ def _declared(kernel: Kernel, printed: CppFunction) -> str:
 HEADERS = {
     "algorithm": r"std::(min|max|fill|fill_n)\b",
     "cmath": r"std::(abs|ceil|cos|erf|exp|expm1|fabs|floor|log|log1p|nearbyint|pow|sin|sqrt|tan|tanh|trunc)\b",
-    "cstdint": r"\bu?int\d+_t\b",
+    "cstdint": r"\bu?int(\d+|ptr)_t\b",
     "cstring": r"std::mem\w+",
 }
 """Header -> what needs it."""

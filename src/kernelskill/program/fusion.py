@@ -198,8 +198,13 @@ def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives
 
 
 def kept_views(graph: Graph, names: set[str]) -> set[str]:
-    """Views of outside tensors that others use as well: the kernel has its own, the node stays."""
-    return {ref.node for ref in _results(graph, names)} & aliases(graph, names)
+    """Views of outside tensors that others use as well, and those that they are views of: the kernel has its own."""
+    views = aliases(graph, names)
+    kept = {ref.node for ref in _results(graph, names)} & views
+    for node in reversed(graph.nodes):
+        if node.name in kept:
+            kept |= {ref.node for ref in node.refs()} & views
+    return kept
 
 
 def is_convex(graph: Graph, names: set[str]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelskill.errors import ProgramError
-from kernelskill.program.cuda import launcher
+from kernelskill.program.cuda import launcher, on_chip
 from kernelskill.program.cuda.clusters import cluster_plan
 from kernelskill.program.cuda.printed import printed
 from kernelskill.program.cuda.rows import ClusterRows
@@ -55,15 +55,45 @@ def test_what_is_read_once_is_not_held():
     assert plan.shared_bytes == 80000
 
 
-def test_exponentials_are_computed_once():
-    def exponentials(source):
-        text = ClusterRows(kernel(source, (FLOATS, (3, 40000)))).text()
-        return text.count("expf(")
+def printed_of(source, *shapes):
+    """The text of a kernel's rows, without what all kernels call."""
+    return ClusterRows(kernel(source, *shapes)).text().removeprefix(on_chip.TEXT)
 
-    assert exponentials(clustered.SOFTMAX) == 1
-    assert exponentials(clustered.LOG_SOFTMAX) == 1
-    other = clustered.forward("x", "torch.softmax(x, -1) + x")
-    assert exponentials(other) == 2, "x itself is needed again"
+
+def test_a_softmax_waits_for_its_cluster_once():
+    for source in (clustered.SOFTMAX, clustered.LOG_SOFTMAX):
+        text = printed_of(source, (FLOATS, (3, 40000)))
+        assert text.count("across_cluster<on_chip::Softmax") == text.count("across_cluster<") == 1
+        assert text.count("on_chip::arrive_at_cluster()") == text.count("on_chip::wait_for_cluster()") == 1
+        assert text.count("for (int turn") == 3, "fetched, folded, written"
+        assert "expf(" not in text
+
+
+def test_exponentials_outside_a_softmax_are_exact_and_computed_once():
+    def exponentials(result):
+        return printed_of(clustered.forward("x", result), (FLOATS, (3, 40000))).count("expf(")
+
+    assert exponentials("x.exp() / x.exp().sum(-1, keepdim=True)") == 1
+    assert exponentials("x.exp() / x.exp().sum(-1, keepdim=True) + x") == 2, "x itself is needed again"
+    assert exponentials("torch.softmax(x, -1) * x.mean(-1, keepdim=True).exp()") == 1
+
+
+def test_costly_values_before_a_softmax_are_computed_once():
+    text = printed_of(clustered.forward("x", "torch.softmax(torch.tanh(x), -1)"), (FLOATS, (3, 40000)))
+    assert text.count("tanhf(") == 1
+
+
+def test_names_that_kernels_need_are_theirs():
+    text = printed_of(
+        clustered.forward("piece, turn", "torch.softmax(piece * turn, -1)"), *2 * [(FLOATS, (3, 40000))]
+    )
+    assert "piece_value_kept" in text
+    assert "turn_value_kept" in text
+
+
+def test_blocks_that_share_a_multiprocessor_share_its_registers():
+    assert "__launch_bounds__(512, 2)" in printed_of(clustered.SOFTMAX, (FLOATS, (3, 100000)))
+    assert "__launch_bounds__(1024, 1)" in printed_of(clustered.SOFTMAX, (FLOATS, (3, 800000)))
 
 
 def test_what_is_no_float_is_declined():

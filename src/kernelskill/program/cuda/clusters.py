@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelskill.errors import ProgramError
 from kernelskill.program.program import Kernel
 from kernelskill.program.region import Operand, Region, Stage
+from kernelskill.program.triton.softmax import joined
 from kernelskill.records import DTYPE_BYTES
 
 CAPABILITY = 90
@@ -18,6 +19,8 @@ SHARED_BYTES = 220 << 10
 """Dynamic shared memory that a block may take, of 227 KB, with room for the slots of folds."""
 BESIDE_BYTES = 110 << 10
 """Up to this, two blocks fit a multiprocessor: one loads while the other computes."""
+MOST_THREADS = 1024
+"""Of a multiprocessor, so that each may have 64 registers."""
 LONGEST_BLOCK = 16384
 """Shorter rows are kept by a single block in registers."""
 PACK_BYTES = 16
@@ -43,6 +46,11 @@ class ClusterPlan:
     """Bytes from the start of the shared memory, per kept input."""
     shared_bytes: int
 
+    @property
+    def beside(self) -> int:
+        """Blocks that a multiprocessor is to hold at once."""
+        return 2 if self.shared_bytes <= BESIDE_BYTES and self.threads <= MOST_THREADS // 2 else 1
+
 
 def cluster_plan(kernel: Kernel, parts: int) -> ClusterPlan:
     """The plan for a kernel with clusters of `parts` blocks.
@@ -50,7 +58,7 @@ def cluster_plan(kernel: Kernel, parts: int) -> ClusterPlan:
     Raises:
         ProgramError: its rows gain nothing from a cluster, or do not fit one.
     """
-    region = kernel.region
+    region = joined(kernel.region) if kernel.region else None
     if region is None or region.kind != "row" or region.passes < 2 or region.total:
         raise ProgramError(f"kernel {kernel.name} does not walk its rows more than once")
     if parts not in SIZES:

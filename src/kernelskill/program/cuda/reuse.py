@@ -1,4 +1,4 @@
-"""What walks over rows on chip save: a softmax as plain folds, and costly values that several walks compute alike.
+"""What walks over rows on chip save: costly values that several of them compute alike.
 
 The first walk that computes such a value leaves it on chip, in place of what was read.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelskill.program.region import Op, Operand, Reduction, Region, Stage
+from kernelskill.program.region import Op, Operand, Region, Stage
 from kernelskill.program.scalar import TRANSCENDENTAL
 
 
@@ -26,49 +26,17 @@ class Reuse:
     """The input whose place it takes; no later walk needs that."""
 
 
-def unfolded(region: Region) -> tuple[Region, dict[str, str]]:
-    """The region with each softmax as a maximum and a sum: on chip, a walk costs less than rescaling.
-
-    Also gives names of what exponents are taken above -> the maximum, which it equals unless all is -inf.
-    """
-    stages: list[Stage] = []
-    above: dict[str, str] = {}
-    for stage in region.stages:
-        plain = tuple(item for item in stage.reductions if item.fold != "softmax")
-        if plain or not stage.reductions:
-            stages.append(stage.model_copy(update={"reductions": plain}))
-        for item in stage.reductions:
-            if item.fold != "softmax":
-                continue
-            nothing, low, apart, power = (f"{item.name}_{word}" for word in ("none", "low", "apart", "power"))
-            top = Reduction(name=item.top, fold="max", value=item.value)
-            stages.append(stage.model_copy(update={"reductions": (top,)}))
-            known = Op(name=nothing, fn="eq", args=(item.top, "-inf"))
-            stages.append(
-                Stage(kind="scalar", ops=(known, Op(name=low, fn="where", args=(nothing, 0.0, item.top))))
-            )
-            powers = (
-                Op(name=apart, fn="sub", args=(item.value, low)),
-                Op(name=power, fn="exp", args=(apart,)),
-            )
-            total = Reduction(name=item.name, fold="sum", value=power)
-            stages.append(Stage(kind="reduce", ops=(*stage.ops, *powers), reductions=(total,)))
-            above[low] = item.top
-    return region.model_copy(update={"stages": tuple(stages)}), above
-
-
-def reused(region: Region, kept: Sequence[Operand], above: dict[str, str]) -> Reuse | None:
+def reused(region: Region, kept: Sequence[Operand]) -> Reuse | None:
     """The first such value, if there is one and the one kept input has room for it.
 
     Args:
-        region: as `unfolded` gives it.
+        region: what is printed.
         kept: inputs that are held on chip.
-        above: names that count as others, as `unfolded` gives them.
     """
     walks = [stage for stage in region.stages if stage.kind in {"reduce", "map"}]
     if len(kept) != 1 or kept[0].dtype != "float32":
         return None
-    keys = dict(_keys(region, above))
+    keys = dict(_keys(region))
     for number, stage in enumerate(walks[:-1]):
         for op in needed(stage.ops, wanted(stage)):
             if op.fn not in TRANSCENDENTAL:
@@ -104,11 +72,11 @@ def _spares(stage: Stage, twins: set[str], operand: str) -> bool:
     )
 
 
-def _keys(region: Region, above: dict[str, str]) -> Iterator[tuple[str, object]]:
+def _keys(region: Region) -> Iterator[tuple[str, object]]:
     """Name of each operation -> what it computes, from operands and folds on."""
     found: dict[str, object] = {}
     for stage in region.stages:
         for op in stage.ops:
             arguments = op.args if op.fn == "load" else tuple(found.get(str(arg), arg) for arg in op.args)
-            found[op.name] = above.get(op.name) or (op.fn, *arguments)
+            found[op.name] = (op.fn, *arguments)
             yield op.name, found[op.name]

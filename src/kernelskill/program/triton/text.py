@@ -10,7 +10,8 @@ from kernelskill.program.region import Region
 
 LOCALS = frozenset(
     ["row", "k", "lane", "start", "part", "inside", "row_in", "k_in", "column", "group", "place", "low", "carry",
-     "tl", "triton", "torch", "range", "float", "value", "tile", "parts", "run", "step", "d", "h", "w", "taps"]
+     "tl", "triton", "torch", "range", "float", "value", "tile", "parts", "run", "step", "d", "h", "w", "taps",
+     "stride", "turn", "turns", "quarter", "piece"]
 )  # fmt: skip
 """Names that printed kernels use for themselves."""
 
