@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from kernelskill.journal import load_run
-from kernelskill.records import Run
+from kernelskill.records import Evaluation, Run
+
+
+def compared(evaluation: Evaluation) -> dict[str, Any]:
+    """Times, and what they say over each arm."""
+    return {
+        "times_ms": {item.arm: item.median_ms for item in evaluation.timings},
+        "speedup": {
+            item.arm: [item.speedup.low, item.speedup.value, item.speedup.high, item.significant]
+            for item in evaluation.comparisons
+        },
+    }
 
 
 def row(run: Run) -> dict[str, Any]:
@@ -26,12 +37,12 @@ def row(run: Run) -> dict[str, Any]:
         found |= {"stop": run.result.stop, "stop_detail": run.result.stop_detail}
         found["answer"] = run.result.winner_id or run.result.winner_arm
         promotion = run.result.promotion
+        found["unproven"] = [
+            {"candidate": item.candidate_id, "status": item.status, **compared(item)}
+            for item in run.result.unproven
+        ]
         if promotion:
-            found["times_ms"] = {item.arm: item.median_ms for item in promotion.timings}
-            found["speedup"] = {
-                item.arm: [item.speedup.low, item.speedup.value, item.speedup.high, item.significant]
-                for item in promotion.comparisons
-            }
+            found |= compared(promotion)
             found["process_sets"] = max(item.sets for item in promotion.comparisons)
             found |= {
                 "tier": promotion.tier,

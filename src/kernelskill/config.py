@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import subprocess
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -199,15 +200,16 @@ def build_parts(
     forgets = "short-term" in config.without
     run_memory = memory.ForgetfulMemory() if forgets else memory.RunMemory()
     planner = agents.ExpertPlanner(library, search.Tuner())
+    reader = features.ExpertFeatureReader(floor.ceilings(), config.target)
     parts = loop.Parts(
         floor=floor,
         profiler=profiling.GpuProfiler(evaluator, counters=config.counters)
         if on_gpu
         else profiling.CpuProfiler(evaluator),
-        features=features.ExpertFeatureReader(floor.ceilings(), config.target),
+        features=reader,
         library=library,
         memory=run_memory,
-        generator=agents.ExpertGenerator(library),
+        generator=agents.ExpertGenerator(library, agents.Forecast(reader, floor)),
         planner=memory.ForgetfulPlanner(planner) if forgets else planner,
         optimizer=agents.ExpertOptimizer(library, printer, task, workload),
         diagnoser=agents.ExpertDiagnoser(),
@@ -236,10 +238,13 @@ def _with_model(parts: Parts, config: Config, task: Task, workload: Workload, fo
         forgets="short-term" in config.without,
         unread="long-term" in config.without,
     )
-    generator, planner = llm.ModelGenerator(scene, parts.library), llm.ModelPlanner(scene)
+    generator = llm.ModelGenerator(scene, parts.library)
     optimizer, repairer = llm.ModelOptimizer(scene), llm.ModelRepairer(scene)
     diagnoser = llm.ModelDiagnoser(scene, parts.diagnoser)
     features = llm.ModelFeatureReader(scene, parts.features)
+    planner = llm.ModelPlanner(
+        scene, lambda: parts.library.retrieve(features.graph) if features.graph else None
+    )
     if config.agents == ("llm",):
         return replace(
             parts, generator=generator, planner=planner, optimizer=optimizer, diagnoser=diagnoser,
@@ -282,8 +287,18 @@ def describe_processor() -> dict[str, Scalar]:
     return {
         "processor": device_name(),
         "vector instructions": ", ".join(n for n in known if n in flags),
+        "compiler": compiler(),
         **caches,
     }
+
+
+def compiler() -> str | None:
+    """Name and version of the C++ compiler that candidates are built with."""
+    try:
+        done = subprocess.run(["g++", "--version"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.partition("\n")[0] or None
 
 
 def _first_line(path: Path) -> str | None:
@@ -321,6 +336,16 @@ def gpu_name(config: Config) -> str:
     return str(torch.cuda.get_device_name(config.gpu))
 
 
+GPU_SIZES = {
+    "multiprocessors": "multi_processor_count",
+    "cache_l2_bytes": "L2_cache_size",
+    "registers_per_multiprocessor": "regs_per_multiprocessor",
+    "shared_bytes_per_multiprocessor": "shared_memory_per_multiprocessor",
+    "shared_bytes_per_block": "shared_memory_per_block_optin",
+}
+"""What a kernel's shape depends on -> torch's name of it."""
+
+
 def describe_gpu(config: Config) -> dict[str, Scalar]:
     """What numbers measured on the GPU depend on."""
     import torch
@@ -334,6 +359,7 @@ def describe_gpu(config: Config) -> dict[str, Scalar]:
         "cuda_version": torch.version.cuda,
         "triton_version": importlib.metadata.version("triton") if triton else None,
         "driver_version": _driver_version(),
+        **{name: getattr(properties, told, None) for name, told in GPU_SIZES.items()},
     }
 
 

@@ -119,6 +119,10 @@ class SkillLibrary(Protocol):
         """Edits that an executable skill offers for a program; [] when it has no site."""
         ...
 
+    def proven(self, program: Json, facts: Facts) -> Sequence[Edit]:
+        """Edits of kernels that were not run yet, on the word of evidence alone; [] where it says nothing."""
+        ...
+
     def apply(self, program: Json, edit: Edit) -> Json:
         """The program after an edit.
 
@@ -260,6 +264,10 @@ class LanguageModel(Protocol):
 
     def author(self, role: Role) -> str:
         """Name of the model that plays a role."""
+        ...
+
+    def expected_usd(self, role: Role, prompt_chars: int, max_tokens: int) -> float | None:
+        """About what a call would cost; None where no price is known."""
         ...
 
 

@@ -18,14 +18,16 @@ from kernelskill.records import (
     Floor,
     Graph,
     GraphInput,
+    Interval,
     Node,
     Ref,
     Reference,
+    Status,
     Task,
     TensorSpec,
     Workload,
 )
-from kernelskill.skills import ExpertLibrary
+from kernelskill.skills import Context, Evidence, EvidenceStore, ExpertLibrary
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ builds the kernels")
 
@@ -131,6 +133,41 @@ def test_the_first_version_leaves_no_operator_outside_kernels():
     assert {"online-softmax", "fuse-reduction"} <= set(made.skills)
     assert "library-compile" not in {plan.skill for plan in plans}
     assert len({write(plan).program_hash for plan in plans}) == len(plans)
+
+
+class KnownFloor:
+    def floor(self, workload):
+        return FLOOR
+
+
+FORECAST = agents.Forecast(ExpertFeatureReader(CEILINGS), KnownFloor())
+
+
+def test_a_first_version_begins_with_what_paid_and_is_followed_by_what_it_would_be_without(tmp_path):
+    store = EvidenceStore(tmp_path / "e.sqlite")
+    library = ExpertLibrary(store, device="m")
+
+    def first_versions():
+        return agents.ExpertGenerator(library, FORECAST).seeds(TASK, WORKLOAD, FACTS, 3)
+
+    assert first_versions() == seeds(), "nothing was learnt yet"
+    for number in range(2):
+        store.add(
+            Evidence(
+                run="r", attempt=number, skill="widen-vectors", action="schedule.vector_bits",
+                parameters={"vector_bits": 512}, verdict=Status.PASSED, compared_to="base",
+                context=Context(device="m", kernel_kind="row", bound="compute", op_class="softmax"),
+                speedup=Interval(low=1.35, value=1.4, high=1.45),
+            )
+        )  # fmt: skip
+    plans = first_versions()
+    assert plans[1] == seeds()[0]
+    added = [edit for edit in plans[0].edits if edit not in plans[1].edits]
+    assert {edit.skill for edit in added} == {"widen-vectors"}
+    assert "as paid in like kernels" in plans[0].reason
+    kernels = Program.model_validate(write(plans[0]).program).kernels
+    bits = {kernel.body.kind: kernel.schedule.vector_bits for kernel in kernels}
+    assert bits == {"row": 512, "reduce": 256}
 
 
 @needs_compiler

@@ -25,7 +25,7 @@ for side in (0, ours.SIDE):
         made = ASTSource(ours.product, signature | dict.fromkeys(fixed, "constexpr"), fixed, attrs)
         found = triton.compile(made, target=GPUTarget("cuda", 90, 32), options={"num_warps": ours.WARPS})
         words = found.asm["ptx"]
-        print(side, precision, "mma" in words, found.metadata.shared)
+        print(side, precision, "mma" in words, found.metadata.shared, words.count("add.f32"))
 """
 INTERPRET = """
 import json
@@ -50,11 +50,14 @@ def python(text, **settings):
 @pytest.mark.slow
 def test_every_kernel_compiles_for_a_gpu_and_uses_tensor_cores_where_it_should():
     lines = [line.split() for line in python(COMPILE).splitlines()]
-    assert len(lines) == 10
-    assert {precision: mma == "True" for _, precision, mma, _ in lines} == {
-        "bf16": True, "fp16": True, "ieee": False, "tf32": True, "tf32x3": True
+    assert len(lines) == 12
+    assert {precision: mma == "True" for _, precision, mma, *_ in lines} == {
+        "bf16": True, "fp16": True, "ieee": False, "split": True, "tf32": True, "tf32x3": True
     }  # fmt: skip
-    assert all(int(shared) <= 227 << 10 for *_, shared in lines)
+    assert all(int(shared) <= 227 << 10 for *_, shared, _ in lines)
+    sums = {precision: int(added) for _, precision, _, _, added in lines}
+    assert sums["split"] == sums["tf32"], "its sums stay in the tensor core until they are promoted"
+    assert sums["tf32x3"] > sums["split"], "Triton's own promotes after every block"
 
 
 @pytest.mark.slow

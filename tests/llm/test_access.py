@@ -34,7 +34,7 @@ class Echo:
 def access(folder, *models, price=PRICE, replay=None, **settings):
     chain = tuple(Priced(model, price) for model in models)
     return ModelAccess(
-        {"planner": chain}, ModelSettings(timeout_s=30, **settings), CallFolder(folder), replay,
+        {"planner": chain, "optimizer": chain}, ModelSettings(timeout_s=30, **settings), CallFolder(folder), replay,
         reach=lambda model, messages, ask: answered(model, messages, ask, lambda _: None),
     )  # fmt: skip
 
@@ -107,8 +107,27 @@ def test_a_replay_asks_nobody_and_pays_nothing(tmp_path):
     (call,) = read_calls(tmp_path / "again")
     assert call.replayed
     assert CallFolder(tmp_path / "again").spent().usd == 0
-    with pytest.raises(ModelError, match=r"no reply at k\.2"):
+    with pytest.raises(ModelError, match=r"no reply of the planner left for k\.2"):
         again.reply("planner", "k.2", TALK, 100)
+
+
+def test_a_replay_that_takes_another_course_goes_on_with_each_roles_next_reply(tmp_path):
+    """Its times are other ones: a planner is asked after three attempts where it was asked after two."""
+    told = Echo()
+    first = access(tmp_path / "llm", told)
+    for role, key in (("planner", "p.after-2.1"), ("optimizer", "o.c002.1"), ("planner", "p.after-3.1")):
+        told.text = f"recorded at {key}"
+        first.reply(role, key, TALK, 100)
+    recorded = CallFolder(tmp_path / "llm")
+    again = access(tmp_path / "again", Echo(), replay=recorded)
+    assert again.reply("planner", "p.after-3.1", TALK, 100).text == "recorded at p.after-3.1"
+    assert again.reply("optimizer", "o.c003.1", TALK, 100).text == "recorded at o.c002.1"
+    resumed = access(tmp_path / "again", Echo(), replay=recorded)
+    assert resumed.reply("planner", "p.after-4.1", TALK, 100).text == "recorded at p.after-2.1"
+    with pytest.raises(ModelError, match="no reply of the planner left"):
+        resumed.reply("planner", "p.after-5.1", TALK, 100)
+    sources = {call.key: call.replayed_from for call in read_calls(tmp_path / "again")}
+    assert sources == {"p.after-3.1": "p.after-3.1", "o.c003.1": "o.c002.1", "p.after-4.1": "p.after-2.1"}
 
 
 def test_ten_at_once_never_pass_one_cent(tmp_path):
@@ -132,6 +151,21 @@ def test_ten_at_once_never_pass_one_cent(tmp_path):
         thread.join()
     assert CallFolder(tmp_path / "llm").spent().usd <= limit
     assert len(refused) == 7
+
+
+def test_what_a_call_is_expected_to_cost_follows_the_replies_so_far(tmp_path):
+    price = FixedPrice(input_usd=1, output_usd=10, as_of="2026-01-01")
+    asked = access(tmp_path / "llm", Echo(usage=Usage(input_tokens=1000, output_tokens=300)), price=price)
+    assert asked.expected_usd("planner", 3500, 4000) == pytest.approx((1000 + 1000 * 10) / 1e6)
+    asked.reply("planner", "planner.after-1.1", TALK, 4000)
+    assert asked.expected_usd("planner", 3500, 4000) == pytest.approx((1000 + 300 * 10) / 1e6)
+    assert asked.expected_usd("optimizer", 3500, 4000) == pytest.approx((1000 + 1000 * 10) / 1e6)
+
+
+def test_a_gain_cannot_be_set_against_a_cost_that_is_not_known(tmp_path):
+    with pytest.raises(ConfigError, match="no price is known of test:echo"):
+        access(tmp_path / "llm", Echo(), price=None, percent_usd=0.01)
+    assert access(tmp_path / "llm", Echo(), price=None).expected_usd("planner", 1, 1) is None
 
 
 def test_a_limit_in_dollars_without_a_price_is_refused(tmp_path):

@@ -1,6 +1,6 @@
 """The transfer guard through the real loop on this processor, with a user's skill that was made to hurt maps.
 
-The skill gives maps three sines for nothing, verified and slower, and other kernels two more accumulators. After at
+The skill gives maps three sines for nothing, verified and slower, and other kernels another unrolling. After at
 most two verified losses it is refused on maps, and is still offered on reductions.
 """
 
@@ -63,7 +63,7 @@ def propose(program, facts):
 
 
 def apply(program, edit):
-    """Maps: sines that are multiplied by zero. Others: four accumulators."""
+    """Maps: sines that are multiplied by zero. Others: what no other skill offers for a reduction, and changes nothing."""
     kernel = program.kernel(edit.site)
     region = kernel.region
     if region.is_map:
@@ -79,7 +79,7 @@ def apply(program, edit):
         stage = stage.model_copy(update={"ops": tuple(ops), "stores": stores})
         kernel = kernel.model_copy(update={"body": region.model_copy(update={"stages": (stage,)})})
     else:
-        schedule = kernel.schedule.model_copy(update={"accumulators": 4})
+        schedule = kernel.schedule.model_copy(update={"unroll": 2})
         kernel = kernel.model_copy(update={"schedule": schedule})
     return program.with_kernel(kernel.model_copy(update={"skills": (*kernel.skills, SKILL)}))
 '''
@@ -115,7 +115,7 @@ def test_a_skill_that_hurts_maps_is_suspended_there_and_used_elsewhere(tmp_path)
     (home / "recipe.py").write_text(RECIPE)
     config = load_config(
         None, runs=tmp_path / "runs", cache=tmp_path / "cache", evidence=tmp_path / "evidence.sqlite",
-        skills=[home.parent], threads=2, budget={"rounds": 1, "seeds": 1, "repairs": 0}, promotion_sets=2,
+        skills=[home.parent], threads=2, budget={"rounds": 4, "seeds": 1, "repairs": 0}, promotion_sets=2,
     )  # fmt: skip
 
     def decisions(text, name):
@@ -135,7 +135,7 @@ def test_a_skill_that_hurts_maps_is_suspended_there_and_used_elsewhere(tmp_path)
         said, tried = decisions(MAP.format(scale=1.5 + number), f"map{number}")
         if not any(item.admitted for item in said):
             break
-        assert tried, "its prior puts it first"
+        assert tried, "its prior puts it among the first"
         losses += 1
     assert losses <= 2
     assert all("suspended here by evidence" in item.reason for item in said)

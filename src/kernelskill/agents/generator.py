@@ -1,9 +1,14 @@
-"""First versions: every structural skill that the gate admits, composed; then variants of that."""
+"""First versions: every structural skill that the gate admits, composed; then variants of that.
+
+Where evidence proves how kernels like those should be run, the first one begins that way, and the same program without
+it comes second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kernelskill.agents.forecast import Forecast
 from kernelskill.agents.start import captured, hash_of, is_same
 from kernelskill.errors import ProgramError
 from kernelskill.protocols import SkillLibrary
@@ -34,10 +39,16 @@ MOST_EDITS = 64
 
 
 class ExpertGenerator:
-    """Implements `protocols.Generator`."""
+    """Implements `protocols.Generator`.
 
-    def __init__(self, library: SkillLibrary) -> None:
+    Args:
+        library: whose skills are composed.
+        forecast: what is known of a program before it is run; without one, evidence has no say.
+    """
+
+    def __init__(self, library: SkillLibrary, forecast: Forecast | None = None) -> None:
         self._library = library
+        self._forecast = forecast
 
     def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
         """At most `count` plans whose programs differ, best guess first.
@@ -53,16 +64,34 @@ class ExpertGenerator:
         for title, order in VARIANTS:
             if len(plans) == count:
                 break
-            plan, meaning = self._composed(title, order, start, facts, retrieval)
-            if meaning not in seen:
-                seen.add(meaning)
-                plans.append(plan)
+            plan, program = self._composed(title, order, start, facts, retrieval)
+            experienced = [] if plans else self._experienced(plan, program, workload)
+            for item, made in (*experienced, (plan, program)):
+                meaning = hash_of(made)
+                if meaning not in seen and len(plans) < count:
+                    seen.add(meaning)
+                    plans.append(item)
         return tuple(plans)
+
+    def _experienced(self, plan: Plan, program: Json, workload: Workload) -> list[tuple[Plan, Json]]:
+        """The plan with what evidence proves for its kernels, and its program; nothing where it proves nothing."""
+        if self._forecast is None:
+            return []
+        edits = []
+        for edit in self._library.proven(program, self._forecast.facts(program, workload)):
+            try:
+                program = self._library.apply(program, edit)
+            except ProgramError:
+                continue
+            edits.append(edit)
+        told = "; ".join(edit.summary for edit in edits)
+        update = {"edits": (*plan.edits, *edits), "reason": f"{plan.reason}; as paid in like kernels: {told}"}
+        return [(plan.model_copy(update=update), program)] if edits else []
 
     def _composed(
         self, title: str, order: Sequence[str], start: Json, facts: Facts, retrieval: Retrieval
-    ) -> tuple[Plan, str]:
-        """The plan of all admitted skills in that order, and the hash of the program it gives."""
+    ) -> tuple[Plan, Json]:
+        """The plan of all admitted skills in that order, and the program it gives."""
         program = start
         edits: list[Edit] = []
         left_out: list[str] = []
@@ -82,7 +111,7 @@ class ExpertGenerator:
             reason=reason,
             evidence_facts=_facts(retrieval, used),
         )
-        return plan, hash_of(program)
+        return plan, program
 
     def _applied(self, skill: str, program: Json, facts: Facts, most: int) -> Iterator[tuple[Edit, Json]]:
         """Edits of a skill that change the program, in turn; proposed anew until none is left."""

@@ -27,6 +27,10 @@ class CallFolder:
         """The call at a place, answered or not."""
         return self._calls.get(key)
 
+    def all(self) -> tuple[ModelCall, ...]:
+        """Every call, in the order in which they were made."""
+        return tuple(sorted(self._calls.values(), key=lambda call: call.at))
+
     def keep(self, call: ModelCall) -> None:
         """Write a call; a reader sees the old record or the new one, never half of one."""
         with self._lock:

@@ -29,6 +29,15 @@ class Edit(Record):
         parameters = ",".join(f"{name}={self.parameters[name]}" for name in sorted(self.parameters))
         return f"{self.skill}@{self.site}:{self.action}({parameters})"
 
+    def changed(self, name: str, value: Scalar) -> Edit:
+        """The edit with another value of one parameter, told in its summary."""
+        before = self.parameters.get(name)
+        if value == before:
+            return self
+        head, found, tail = self.summary.rpartition(str(before))
+        summary = f"{head}{value}{tail}" if found else f"{self.summary} ({name} = {value})".strip()
+        return self.model_copy(update={"parameters": {**self.parameters, name: value}, "summary": summary})
+
 
 class Plan(Record):
     """What the planner decided for one round."""

@@ -106,8 +106,8 @@ class Ceilings(Record):
     def traffic_us(self, read_bytes: float, written_bytes: float) -> float:
         """Microseconds that moving so many distinct bytes takes at least, at that footprint.
 
-        The cheaper of two models: reads and writes overlap as in a copy, with the rest alone; or one after the other. The
-        second asks that what is read waits on chip, which on a GPU it cannot where it is more than the cache holds.
+        The cheaper of two models: reads and writes overlap as in a copy, with the rest alone; or one after the other.
+        The second asks that what is read waits on chip, which on a GPU it cannot where it is more than the cache holds.
         """
         footprint = read_bytes + written_bytes
         copy = _at(self.bandwidth_gb_per_s, footprint)

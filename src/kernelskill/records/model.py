@@ -96,6 +96,8 @@ class ModelCall(Record):
     price_source: str = ""
     replayed: bool = False
     """The reply was read from an earlier run."""
+    replayed_from: str = ""
+    """Its place there; another one where this run took another course."""
     lost: Spent = Spent()
     """Worst cost of earlier calls at this place whose reply never arrived."""
 
@@ -170,6 +172,8 @@ class ModelSettings(Record):
     prompt_chars: int = Field(default=60_000, ge=4_000)
     """Largest prompt; what matters least is left out first, and that is said in it."""
     limits: Limits = Limits()
+    percent_usd: float | None = Field(default=None, ge=0)
+    """What one percent less time is worth, dollars: no round is begun that is expected to gain less than it costs."""
     prices: Path | None = None
     """TOML file of prices that go before the table's."""
     replay: Path | None = None

@@ -42,7 +42,7 @@ class StopReason(StrEnum):
     NO_SEED = "no-seed"
     """No first version passed."""
     MODEL = "model"
-    """No language model could be reached, it gave no usable answer, or its budget is spent."""
+    """No language model could be reached, it gave no usable answer, its budget is spent, or a round is not worth it."""
     INTERRUPTED = "interrupted"
 
 

@@ -1,8 +1,9 @@
 """Parameters of an edit: a hill climb over the edit's own space, one parameter at a time.
 
 Ask with everything that was told so far, and the next point comes back. Nothing is kept in between, so a resumed run
-asks the same questions. The climb starts from what paid at other sites in this run, else from the recipe's proposal,
-and goes on from the best point told to its untried neighbours; it ends where both neighbours are worse, or failed.
+asks the same questions. The climb starts from what paid at other sites in this run, else from the proposal, which the
+library begins at what paid in earlier runs. It goes on from the best point told to its untried neighbours, and ends
+where both neighbours are worse, or failed.
 """
 
 from __future__ import annotations
@@ -42,18 +43,8 @@ class Tuner:
         best = max(passed, key=lambda pair: pair[0])[1] if passed else edit
         centre = edit
         for name, value in best.parameters.items():
-            centre = changed(centre, name, value)
+            centre = centre.changed(name, value)
         return next((point for point in _neighbours(centre) if point.key not in here), None)
-
-
-def changed(edit: Edit, name: str, value: Scalar) -> Edit:
-    """The edit with another value of one parameter, told in its summary."""
-    before = edit.parameters.get(name)
-    if value == before:
-        return edit
-    head, found, tail = edit.summary.rpartition(str(before))
-    summary = f"{head}{value}{tail}" if found else f"{edit.summary} ({name} = {value})".strip()
-    return edit.model_copy(update={"parameters": {**edit.parameters, name: value}, "summary": summary})
 
 
 def _family(edit: Edit) -> tuple[str, str, tuple[str, ...]]:
@@ -67,7 +58,7 @@ def _warm_start(edit: Edit, elsewhere: Sequence[Told]) -> Edit:
         return edit
     for name, value in max(paid, key=lambda pair: pair[0])[1].parameters.items():
         if value in edit.space.get(name, ()):
-            edit = changed(edit, name, value)
+            edit = edit.changed(name, value)
     return edit
 
 
@@ -82,7 +73,7 @@ def _neighbours(centre: Edit) -> Iterator[Edit]:
             below = [value for value in ordered if _as_float(value) < _as_float(current)]
             values = [*above[:1], *below[-1:]]
         for value in values:
-            yield changed(centre, name, value)
+            yield centre.changed(name, value)
 
 
 def _is_number(value: Scalar) -> bool:

@@ -86,7 +86,7 @@ class Evidence(Record):
 
 
 def context_of(situation: Situation, subject: str, device: str) -> Context:
-    """The context of one subject of a base ("" = the whole program)."""
+    """The context of one subject of a base ("" = the whole program); a kernel that was not run is as it is expected."""
 
     def text(name: str, where: str) -> str:
         fact = situation.index.find(name, where)
@@ -95,10 +95,11 @@ def context_of(situation: Situation, subject: str, device: str) -> Context:
     counts = {name: situation.index.find(f"count_{name}", "") for name in CLASSES}
     present = [name for name, fact in counts.items() if fact and fact.value]
     inside = subject in situation.kernels
+    bound = text("kernel_bound", subject) or text("expected_bound", subject)
     return Context(
         device=device,
         kernel_kind=text("kernel_kind", subject) if inside else "",
-        bound=text("kernel_bound", subject) if inside else text("floor_bound", ""),
+        bound=bound if inside else text("floor_bound", ""),
         op_class=present[0] if present else "",
     )
 

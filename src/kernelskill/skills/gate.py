@@ -113,6 +113,16 @@ def decide(card: Card, situation: Situation) -> tuple[GateDecision, ...]:
     return tuple(_decide_for(card, subject, situation) for subject in subjects)
 
 
+def is_ruled_out(card: Card, subject: str, situation: Situation) -> bool:
+    """Whether what is known speaks against a card; what is missing does not, other than in `decide`."""
+    conditions = [card.condition, _listed("target", card.targets)]
+    conditions += [_listed("kernel_kind", card.structures)] if card.structures else []
+    try:
+        return any(item.ask(situation.index, subject).value is False for item in conditions)
+    except SkillError:  # a card that mistakes text for a number; lint finds it
+        return True
+
+
 def _decide_for(card: Card, subject: str, situation: Situation) -> GateDecision:
     for check in _checks(card, subject, situation):
         if not check.passed:

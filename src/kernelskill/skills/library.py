@@ -16,7 +16,8 @@ from kernelskill.records import Attempt, Edit, Facts, GateDecision, Json, Retrie
 from kernelskill.skills.card import CARD, Card, read_card
 from kernelskill.skills.evidence import NEWEST, EvidenceStore
 from kernelskill.skills.experience import Evidence, context_of, evidence_of
-from kernelskill.skills.gate import Situation, assess, decide
+from kernelskill.skills.gate import Situation, assess, decide, is_ruled_out
+from kernelskill.skills.proven import fitting, proven
 from kernelskill.skills.quarantine import Quarantine
 from kernelskill.skills.ranking import Estimate, estimate, of_program
 from kernelskill.skills.sources import folders
@@ -107,31 +108,45 @@ class ExpertLibrary:
 
     def estimate(self, skill: str, subject: str, facts: Facts) -> Estimate:
         """What is expected of a skill on one subject of a base, by prior and evidence."""
-        rows = self.store.rows(skill, NEWEST) if self.store else ()
-        return self._estimate(self.card(skill), subject, assess(facts), rows)
+        card = self.card(skill)
+        return self._estimate(card, subject, assess(facts), self._rows(card))
 
     def propose(self, skill: str, program: Json, facts: Facts) -> Sequence[Edit]:
         """Edits that a skill offers, best site first; [] for knowledge and where it has no site.
 
-        Edits of kernels that the gate refuses, and of sites shaped by a conflicting skill, are left out. A recipe that
-        breaks on a program offers nothing there: a plug-in's fault must not end a run. It is logged.
+        Edits of kernels that the gate refuses, and of sites shaped by a conflicting skill, are left out. One whose
+        space holds a value that evidence proves begins with it. A recipe that breaks on a program offers nothing there:
+        a plug-in's fault must not end a run. It is logged.
         """
-        card = self.card(skill)
-        recipe = self._recipe(card)
-        if recipe is None:
-            return []
-        parsed = _parse(program)
-        try:
-            edits = [Edit.model_validate(edit) for edit in recipe.propose(parsed, facts)]
-        except Exception:  # noqa: BLE001 - a recipe is a plug-in: its fault costs its turn, not the run
-            _log.exception("skill %s: propose failed in %s", skill, card.recipe)
-            return []
-        edits = [edit for edit in edits if edit.skill == skill and not self._conflict(card, parsed, edit)]
+        card, parsed = self.card(skill), _parse(program)
+        edits = self._offered(card, parsed, facts)
         if card.subject == "program":
             return edits
-        order = [item.subject for item in self._decisions([card], assess(facts)) if item.admitted]
+        situation = assess(facts)
+        order = [item.subject for item in self._decisions([card], situation) if item.admitted]
         allowed = [edit for edit in edits if set(_sites(edit)) <= set(order)]
-        return sorted(allowed, key=lambda edit: min(order.index(site) for site in _sites(edit)))
+        rows = self._rows(card)
+        begun = [(self._proven(edit, situation, rows) or (edit, 0.0))[0] for edit in allowed]
+        return sorted(begun, key=lambda edit: min(order.index(site) for site in _sites(edit)))
+
+    def proven(self, program: Json, facts: Facts) -> Sequence[Edit]:
+        """Edits of kernels that were not run yet, on the word of evidence, what brings most first.
+
+        A micro skill waits for measured facts. Where none is there yet, verified gains in like contexts stand in for
+        them, unless what is known speaks against the skill. Of several edits that set the same, the best is given.
+        """
+        parsed, situation = _parse(program), assess(facts)
+        found: list[tuple[Edit, float]] = []
+        for card in self._cards.values():
+            rows = self._rows(card) if card.kind == "micro" and card.subject == "kernel" else ()
+            for edit in self._offered(card, parsed, facts) if rows else ():
+                supported = self._proven(edit, situation, rows)
+                if supported is not None and not is_ruled_out(card, edit.site, situation):
+                    found.append(supported)
+        chosen: dict[tuple[str, str], Edit] = {}
+        for edit, _ in sorted(found, key=lambda item: -item[1]):
+            chosen.setdefault((edit.site, edit.action), edit)
+        return list(chosen.values())
 
     def apply(self, program: Json, edit: Edit) -> Json:
         """The program after an edit, with the skill in its lineage.
@@ -173,11 +188,34 @@ class ExpertLibrary:
         if taken is not None:
             _log.info("a win that no skill explains was distilled: %s", taken)
 
+    def _offered(self, card: Card, program: Program, facts: Facts) -> list[Edit]:
+        """What a recipe proposes, without the sites that a conflicting skill has shaped."""
+        recipe = self._recipe(card)
+        if recipe is None:
+            return []
+        try:
+            edits = [Edit.model_validate(edit) for edit in recipe.propose(program, facts)]
+        except Exception:  # noqa: BLE001 - a recipe is a plug-in: its fault costs its turn, not the run
+            _log.exception("skill %s: propose failed in %s", card.id, card.recipe)
+            return []
+        return [edit for edit in edits if edit.skill == card.id and not self._conflict(card, program, edit)]
+
+    def _proven(
+        self, edit: Edit, situation: Situation, rows: Sequence[Evidence]
+    ) -> tuple[Edit, float] | None:
+        """The edit at a setting that its skill's rows prove there, and the log speedup expected; None without one."""
+        context = context_of(situation, edit.site, self.device)
+        suspended = estimate(0.0, rows, context).suspended
+        return None if suspended else fitting(edit, proven(rows, context))
+
+    def _rows(self, card: Card) -> tuple[Evidence, ...]:
+        return self.store.rows(card.id, NEWEST) if self.store else ()
+
     def _decisions(self, cards: Sequence[Card], situation: Situation) -> tuple[GateDecision, ...]:
         """Decisions on some cards, best first."""
         scored = []
         for card in cards:
-            rows = self.store.rows(card.id, NEWEST) if self.store else ()
+            rows = self._rows(card)
             decisions = self._gated(card, situation)
             scored += [self._scored(card, item, decisions, situation, rows) for item in decisions]
         scored.sort(key=lambda item: (-item[0], item[1].skill, item[1].subject))

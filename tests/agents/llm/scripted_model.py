@@ -43,6 +43,7 @@ class ScriptedModel:
     def __init__(self, *turns):
         self.turns = list(turns)
         self.calls = []
+        self.usd_a_call = None
 
     def reply(self, role, key, messages, max_tokens):
         self.calls.append((role, key, tuple(messages), max_tokens))
@@ -54,6 +55,9 @@ class ScriptedModel:
 
     def author(self, role):
         return "test:scripted"
+
+    def expected_usd(self, role, prompt_chars, max_tokens):
+        return self.usd_a_call
 
 
 def cut(text="half"):

@@ -108,6 +108,42 @@ def test_without_an_admitted_skill_nobody_is_asked():
     assert here.model.calls == []
 
 
+def on_reference(*skills):
+    found = RETRIEVAL.model_copy(update={"decisions": tuple(decision(skill, "addmm") for skill in skills)})
+    return lambda: found
+
+
+def test_what_no_recipe_does_stays_open_when_printed_kernels_have_hidden_its_place():
+    """A mean after a product lies within a kernel; that it commutes with the product is known of the reference only."""
+    here = scene(answer(skill="collapse-linear-fold", subject=""))
+    planner = ModelPlanner(here, on_reference("collapse-linear-fold", "fuse-elementwise", "tune-threads"))
+    plan = planner.plan(BASE, FACTS, RETRIEVAL, here.memory)
+    assert plan.skill == "collapse-linear-fold"
+    assert "on the reference: as measured" in plan.reason
+    instructions = here.model.calls[0][2][0].text
+    assert "collapse-linear-fold" in instructions
+    assert "fuse-elementwise" not in instructions, "its recipe was the expert's, who had his turn"
+
+
+def test_what_is_open_on_the_reference_ranks_by_what_it_is_expected_to_give():
+    gains = {"collapse-linear-fold": 12.0, "unroll-accumulate": 1.1, "tune-threads": 1.0}
+    graded = [
+        item.model_copy(update={"expected_speedup": gains.get(item.skill)}) for item in RETRIEVAL.decisions
+    ]
+    more = decision("collapse-linear-fold", "addmm").model_copy(update={"expected_speedup": 12.0})
+    here = scene(answer())
+    graph = RETRIEVAL.model_copy(update={"decisions": (more,)})
+    ModelPlanner(here, lambda: graph).plan(
+        BASE, FACTS, RETRIEVAL.model_copy(update={"decisions": tuple(graded)}), here.memory
+    )
+    told = here.model.calls[0][2][1].text
+    places = [
+        told.index(f"## {skill}:") for skill in ("collapse-linear-fold", "unroll-accumulate", "tune-threads")
+    ]
+    assert places == sorted(places)
+    assert "split-rows" in told.partition("# Refused by the gate")[2]
+
+
 def test_the_same_idea_in_other_words_of_the_same_letters_is_refused_on_the_base():
     here = scene(answer())
     plan = planned(here)

@@ -83,6 +83,15 @@ def test_a_plan_is_carried_out_on_the_base():
     assert FILE.strip() in question
 
 
+@pytest.mark.parametrize(("shown", "text"), [(True, "lib = ctypes.CDLL('k.so')\n"), (False, "")])
+def test_how_kernels_are_built_is_told_where_the_base_does_not_show_it(shown, text):
+    here = scene(fenced(OTHER))
+    ModelOptimizer(here).write("c001", BASE.model_copy(update={"source": text + FILE}), plan())
+    instructions = here.model.calls[0][2][0].text
+    assert ("def build(source)" in instructions) is not shown
+    assert "What pays on a CPU" in instructions
+
+
 def test_no_usable_file_is_the_plans_failure_not_the_runs():
     with pytest.raises(ProgramError, match="no usable answer"):
         ModelOptimizer(scene(cut(), cut(), cut())).write("c001", BASE, plan())

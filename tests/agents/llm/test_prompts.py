@@ -20,8 +20,13 @@ GOLDEN = Path(__file__).parent / "golden"
 WRITING = {"entry": "ModelNew", "hints": ()}
 VARIABLES = {
     "generator": {**WRITING, "approaches": 2, "number": 2},
-    "planner": {"skills": ("split-rows", "tune-threads")},
-    "optimizer": {**WRITING, "hints": ("use two accumulators",), "base_is_written": False},
+    "planner": {"skills": ("split-rows", "tune-threads"), "explained": True},
+    "optimizer": {
+        **WRITING,
+        "hints": ("use two accumulators",),
+        "base_is_written": False,
+        "base_builds": True,
+    },
     "diagnoser": {},
     "repairer": {**WRITING, "cause": "build-timeout"},
     "feature_reader": {"kernels": ["scale_rows"], "facts": [CATALOG[name] for name in JUDGED]},
@@ -118,7 +123,7 @@ def test_the_worked_file_is_right(target, tmp_path):
     """As a model reads it; the GPU's in Triton's interpreter."""
     text = render("generator", target=target, **VARIABLES["generator"])
     assert "{%" not in text
-    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    code, *_ = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     if target == "cuda":
         pytest.importorskip("triton")
     file = tmp_path / "worked.py"
@@ -126,3 +131,19 @@ def test_the_worked_file_is_right(target, tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "2", "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_launcher_compiles_what_it_shows():
+    """Launching needs a GPU; the text that a model copies is run up to there."""
+    launcher = pytest.importorskip("kernelskill.program.cuda.launcher")
+    if launcher._nvrtc() is None:
+        pytest.skip("NVRTC is not here (pip install nvidia-cuda-nvrtc)")
+    text = render("optimizer", target="cuda", **{**VARIABLES["optimizer"], "base_builds": False})
+    _, code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(code, names)
+    image = names["_compiled"](names["KERNELS"], "sm_90")
+    assert image.startswith(b"\x7fELF")
+    assert b"scale" in image
+    with pytest.raises(RuntimeError, match="do not compile"):
+        names["_compiled"]("not C++", "sm_90")

@@ -48,6 +48,8 @@ class ModelFeatureReader:
     def __init__(self, scene: Scene, base: FeatureReader) -> None:
         self._scene = scene
         self._base = base
+        self.graph: Facts | None = None
+        """Facts of the captured reference, once they were read."""
 
     def read(
         self,
@@ -64,7 +66,7 @@ class ModelFeatureReader:
             ModelError: no model could be reached, or the budget is spent.
         """
         found = self._base.read(candidate, profile, floor, evaluation=evaluation, baselines=baselines)
-        found = Facts(facts=(*found.facts, *_bar(baselines)))
+        found = Facts(facts=(*found.facts, *_bar(floor, baselines)))
         if candidate.program is not None:
             return found
         steps = [
@@ -80,7 +82,8 @@ class ModelFeatureReader:
     def read_graph(self, workload: Workload, floor: Floor, *, baselines: Baselines | None = None) -> Facts:
         """Facts of the captured reference: nothing in it is left to judge."""
         found = self._base.read_graph(workload, floor, baselines=baselines)
-        return Facts(facts=(*found.facts, *_bar(baselines)))
+        self.graph = Facts(facts=(*found.facts, *_bar(floor, baselines)))
+        return self.graph
 
     def _judged(
         self, candidate: Candidate, steps: list[StepProfile], profile: Profile | None
@@ -114,10 +117,16 @@ class ModelFeatureReader:
                         yield _fact(name, value, step.name)
 
 
-def _bar(baselines: Baselines | None) -> Iterator[Fact]:
-    """What there is to beat. Told to the model only: no gate reads absolute times."""
+def _bar(floor: Floor, baselines: Baselines | None) -> Iterator[Fact]:
+    """What there is to beat, and what the least time is made of. Told to the model only: no gate reads these."""
     for timing in baselines.timings if baselines else ():
         yield Fact(name=f"stock_{timing.arm}_ms", value=timing.median_ms, origin="measured", unit="ms")
+    for name, value, unit in (
+        ("floor_bytes", floor.bytes_min, "bytes"), ("floor_flops", floor.flops, ""),
+        ("floor_transcendentals", floor.transcendentals, ""), ("floor_memory_ms", floor.memory_ms, "ms"),
+        ("floor_compute_ms", floor.compute_ms, "ms"), ("eager_operators", floor.launches, ""),
+    ):  # fmt: skip
+        yield Fact(name=name, value=value, origin="parsed", unit=unit)
 
 
 def _checked(answer: FactsAnswer, kernels: list[str]) -> dict[tuple[str, str], Scalar]:

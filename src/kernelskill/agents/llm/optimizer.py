@@ -11,6 +11,8 @@ from kernelskill.errors import ProgramError
 from kernelskill.records import Candidate, Plan
 
 WHOLE_CARDS = 1
+BUILDS = {"cpu": "CDLL(", "cuda": "cuLaunchKernel"}
+"""What stands in a base that shows how kernels are built and launched here."""
 
 
 class ModelOptimizer:
@@ -63,6 +65,7 @@ class ModelOptimizer:
                 parts,
                 lambda text: written(text, scene.hints),
                 base_is_written=base.program is None,
+                base_builds=BUILDS[scene.target] in base.source,
                 **scene.writing(),
             )
         except UnusableAnswers as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelskill.agents.llm import sections
 from kernelskill.agents.llm.answers import ExpectedChange, PlanAnswer
@@ -10,6 +10,7 @@ from kernelskill.agents.llm.edit import edit_of
 from kernelskill.agents.llm.prompts import Section
 from kernelskill.agents.llm.reading import UnusableReply, answer_of
 from kernelskill.agents.llm.scene import Scene
+from kernelskill.agents.llm.worth import require_worth
 from kernelskill.protocols import Memory
 from kernelskill.records import Attempt, Candidate, Facts, GateDecision, Plan, Retrieval
 from kernelskill.records.model import Expectation, Intent
@@ -21,17 +22,25 @@ STOP = "stop-at-floor"
 
 
 class ModelPlanner:
-    """Implements `protocols.Planner`."""
+    """Implements `protocols.Planner`.
 
-    def __init__(self, scene: Scene) -> None:
+    Args:
+        scene: of the run.
+        on_reference: what the gate says of the captured reference. Of that, skills that no recipe carries out stay
+            open on every version: what made room for them may lie within a printed kernel by now.
+    """
+
+    def __init__(self, scene: Scene, on_reference: Callable[[], Retrieval | None] = lambda: None) -> None:
         self._scene = scene
+        self._on_reference = on_reference
 
     def plan(self, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory) -> Plan | None:
         """The model's choice among the admitted skills; None where none is admitted, or it sees nothing worth a try.
 
         Raises:
-            ModelError: no usable answer, no model, or no budget.
+            ModelError: no usable answer, no model, no budget, or not worth its price.
         """
+        retrieval = self._widened(retrieval)
         skills = tuple(skill for skill in retrieval.admitted if skill != STOP)
         if not skills:
             return None
@@ -46,12 +55,33 @@ class ModelPlanner:
             _predictions(scene.attempts()),
             sections.refusals_section(retrieval),
         )
+        require_worth(scene, retrieval, facts, parts)
         return scene.ask(
             "planner",
             f"{base.id}-after-{len(memory.attempts())}",
             parts,
             lambda text: self._checked(answer_of(text, PlanAnswer), base, facts, retrieval, memory),
             skills=skills,
+            explained=not scene.unread,
+        )
+
+    def _widened(self, retrieval: Retrieval) -> Retrieval:
+        """With what only a person or a model can carry out and the gate admits on the reference, best first."""
+        graph = self._on_reference()
+        known = set(retrieval.admitted)
+        more = [
+            item.model_copy(update={"reason": f"on the reference: {item.reason}", "subject": ""})
+            for item in (graph.decisions if graph else ())
+            if item.admitted and item.skill not in known and self._scene.shelf.card(item.skill).recipe is None
+        ]
+        if not more:
+            return retrieval
+        open_ = [item for item in retrieval.decisions if item.admitted]
+        closed = [item for item in retrieval.decisions if not item.admitted]
+        ranked = sorted([*open_, *more], key=lambda item: -(item.expected_speedup or 1.0))
+        names = {item.skill for item in more}
+        return retrieval.model_copy(
+            update={"decisions": (*ranked, *(item for item in closed if item.skill not in names))}
         )
 
     def _checked(

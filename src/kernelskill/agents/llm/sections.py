@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from kernelskill.agents.llm.fact_lines import fact_lines
 from kernelskill.agents.llm.prompts import Section
 from kernelskill.records import (
     Attempt,
     Candidate,
     Ceilings,
     Evaluation,
-    Fact,
     Facts,
-    Json,
     Outcome,
     Plan,
     Retrieval,
@@ -28,6 +27,14 @@ from kernelskill.skills import Card
 DETAIL = 3_000
 """Characters of an error that are shown: its end, where compilers and Python say what is wrong."""
 CARD_PARTS = ("Mechanism", "Steps", "Worked example", "When not to")
+GRAPH_CODE = re.compile(
+    r"```python\n(?:(?!```).)*\b(?:calls|fused|grouped|propose|edited)\((?:(?!```).)*```\n?", re.DOTALL
+)
+"""Worked code of recipes: it builds and edits our graphs, which nobody writes by hand."""
+
+
+OTHER_DEVICE = re.compile(r"fails: target in \(")
+"""A refusal that says nothing: the skill is of another device."""
 
 
 def task_section(task: Task, workload: Workload) -> Section:
@@ -47,7 +54,11 @@ def task_section(task: Task, workload: Workload) -> Section:
 
 def machine_section(ceilings: Ceilings, machine: Mapping[str, Scalar]) -> Section:
     """What this machine can do, measured, and what it is."""
-    lines = [f"{name}: {value}" for name, value in machine.items() if value not in (None, "")]
+    lines = [
+        f"{name}: {value}"
+        for name, value in machine.items()
+        if value not in (None, "") and not name.endswith("_uuid")
+    ]
     bandwidth = ", ".join(
         f"{rate:.3g} GB/s at {_bytes(float(size))}" for size, rate in ceilings.bandwidth_gb_per_s.items()
     )
@@ -62,15 +73,8 @@ def machine_section(ceilings: Ceilings, machine: Mapping[str, Scalar]) -> Sectio
 
 
 def facts_section(facts: Facts, rank: int = 0) -> Section:
-    """Facts by subject; measured ones first, as they weigh most."""
-    lines = []
-    for subject in ("", *facts.subjects()):
-        mine = [fact for fact in facts.facts if fact.subject == subject and fact.value is not None]
-        for origin in ("measured", "parsed", "judged"):
-            told = [_told(fact) for fact in mine if fact.origin == origin]
-            if told:
-                lines.append(f"{subject or 'whole program'}, {origin}: {', '.join(told)}")
-    return Section("Facts", "\n".join(lines), rank)
+    """What is known of a version, by subject."""
+    return Section("Facts", "\n".join(fact_lines(facts)), rank)
 
 
 def skills_section(cards: Sequence[Card], retrieval: Retrieval | None, whole: int) -> Section:
@@ -84,7 +88,8 @@ def skills_section(cards: Sequence[Card], retrieval: Retrieval | None, whole: in
         ]
         lines = [f"## {card.id}: {card.title}", *(f"admitted for {reason}" for reason in reasons)]
         if place < whole:
-            lines += [f"{name}: {card.section(name)}" for name in CARD_PARTS if card.section(name)]
+            told = {name: GRAPH_CODE.sub("", card.section(name)).strip() for name in CARD_PARTS}
+            lines += [f"{name}: {text}" for name, text in told.items() if text]
             lines += ["Hazards: " + " ".join(card.hazards)]
         else:
             lines.append(card.description)
@@ -94,7 +99,9 @@ def skills_section(cards: Sequence[Card], retrieval: Retrieval | None, whole: in
 
 def refusals_section(retrieval: Retrieval, most: int = 24) -> Section:
     """What may not be used here, and the fact that decides it; those with a subject first, as they came nearer."""
-    refused = [item for item in retrieval.decisions if not item.admitted]
+    refused = [
+        item for item in retrieval.decisions if not item.admitted and not OTHER_DEVICE.search(item.reason)
+    ]
     refused.sort(key=lambda item: not item.subject)
     lines = [
         f"{item.skill}{f' for {item.subject}' if item.subject else ''}: {item.reason[:160]}"
@@ -121,7 +128,7 @@ def history_section(attempts: Sequence[Attempt], most: int = 16) -> Section:
         lines.append(
             f"{attempt.candidate.id} {base}, {attempt.plan.skill}: {what[:400]} -> {verdict(attempt)}"
         )
-    return Section("Tried so far", "\n".join(lines), 4)
+    return Section("Tried so far", "\n".join(lines), 1)
 
 
 def verdict(attempt: Attempt) -> str:
@@ -206,12 +213,6 @@ def hints_of(text: str) -> tuple[str, ...]:
     """The hints of a file: its paragraphs, and the items of its lists."""
     items = re.split(r"\n\s*\n|\n(?=\s*[-*] )", text)
     return tuple(hint for item in items if (hint := " ".join(item.split()).lstrip("-* ")))
-
-
-def _told(fact: Fact) -> str:
-    value: Json = fact.value
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"{fact.name}={shown}{f' {fact.unit}' if fact.unit else ''}"
 
 
 def _shape(spec: TensorSpec) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelskill.program.program import Kernel, Program, Template
+from kernelskill.program.program import Kernel, Program
 from kernelskill.program.schedule_edits import apply_schedule, schedule_edits
 from kernelskill.records import Edit, Facts
 
@@ -10,9 +10,7 @@ SKILL = "widen-vectors"
 
 
 def _values(kernel: Kernel, facts: Facts) -> tuple[int, ...]:
-    """The next width up; a scan carries doubles from lane to lane, which wider registers only lengthen."""
-    if isinstance(kernel.body, Template) and kernel.body.name == "scan":
-        return ()
+    """The next width up."""
     return tuple(bits for bits in (256, 512) if bits > kernel.schedule.vector_bits)
 
 

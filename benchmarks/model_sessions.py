@@ -1,0 +1,116 @@
+"""Sessions of a model after the expert, as one results file.
+
+    python benchmarks/model_sessions.py RUN_FOLDER... > results/model-sessions.json
+
+What the expert reached and what the model made of it are told by the judge's screens, paired in one process set; what
+the answer is worth against stock, by fresh process sets.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from record import row
+
+from kernelskill.journal import load_run
+from kernelskill.records import Attempt, Comparison, Outcome, Run, Status
+from kernelskill.report import cost
+
+
+def session(run: Run) -> dict[str, Any]:
+    """One run: the expert's best, every version of the model, its calls, and whether its predictions came true."""
+    model = [item for item in run.attempts if item.plan.intent is not None]
+    predictions = Counter(
+        {True: "true", False: "false", None: "not measured"}[item.came_true] for item in cost.predictions(run)
+    )
+    return {
+        **row(run),
+        "agents": run.config["agents"],
+        "without": run.config["without"],
+        "replayed": bool(run.model_calls) and all(call.replayed for call in run.model_calls),
+        "expert_versions": len(run.attempts) - len(model),
+        "expert_over_best_stock": _best(run, expert=True),
+        "model_versions": [_version(item) for item in model],
+        "model_over_expert": _over_expert(run),
+        "calls": dict(Counter(call.role for call in run.model_calls)),
+        "waiting_s": round(sum(call.spent.seconds for call in run.model_calls), 1),
+        "largest_prompt_chars": max((call.prompt_chars for call in run.model_calls), default=0),
+        "predictions": dict(predictions),
+    }
+
+
+def _version(attempt: Attempt) -> dict[str, Any]:
+    evaluation = attempt.evaluation
+    over = next((item for item in evaluation.comparisons if item.arm == "base"), None) if evaluation else None
+    return {
+        "id": attempt.candidate.id,
+        "base": attempt.plan.base_id,
+        "skill": attempt.plan.skill,
+        "outcome": attempt.outcome,
+        "status": evaluation.status if evaluation else None,
+        "expected_speedup": attempt.plan.expected_speedup,
+        "over_base": _interval(over),
+    }
+
+
+def _best(run: Run, expert: bool) -> list[float | bool] | None:
+    """The best version of one of the two against best stock, by its screen."""
+    arm = run.baselines.best_arm if run.baselines else ""
+    found = [
+        item
+        for attempt in run.attempts
+        if (attempt.plan.intent is None) is expert
+        and attempt.evaluation is not None
+        and attempt.evaluation.status is Status.PASSED
+        for item in attempt.evaluation.comparisons
+        if item.arm == arm
+    ]
+    return _interval(max(found, key=lambda item: item.speedup.value, default=None))
+
+
+def _over_expert(run: Run) -> float | None:
+    """Product of the steps from the expert's last base to the model's last one; 1 where the model added nothing."""
+    gain = 1.0
+    for attempt in run.attempts:
+        if attempt.plan.intent is None or attempt.outcome is not Outcome.NEW_BASE or not attempt.evaluation:
+            continue
+        speedup = attempt.evaluation.speedup("base")
+        gain *= speedup.value if speedup else 1.0
+    return gain
+
+
+def _interval(item: Comparison | None) -> list[float | bool] | None:
+    if item is None:
+        return None
+    return [item.speedup.low, item.speedup.value, item.speedup.high, item.significant]
+
+
+def main() -> None:
+    """Print the sessions that are named."""
+    runs = [load_run(Path(folder)) for folder in sys.argv[1:]]
+    document = {
+        "machine": runs[0].machine,
+        "precision": runs[0].task.precision,
+        "rows": [
+            {
+                **session(run),
+                "settings": {
+                    "rounds": run.budget.rounds,
+                    "seeds": run.budget.seeds,
+                    "repairs": run.budget.repairs,
+                    "promotion_sets": run.config.get("promotion_sets"),
+                },
+            }
+            for run in runs
+        ],
+    }
+    json.dump(document, sys.stdout, indent=1, default=str)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
