@@ -123,6 +123,10 @@ class SkillLibrary(Protocol):
         """Edits of kernels that were not run yet, on the word of evidence alone; [] where it says nothing."""
         ...
 
+    def unlearned(self) -> SkillLibrary:
+        """The same skills by their priors alone: what evidence suspends is offered again."""
+        ...
+
     def apply(self, program: Json, edit: Edit) -> Json:
         """The program after an edit.
 

@@ -170,6 +170,39 @@ def test_a_first_version_begins_with_what_paid_and_is_followed_by_what_it_would_
     assert bits == {"row": 512, "reduce": 256}
 
 
+def test_what_evidence_suspends_is_tried_once_more_where_nothing_else_is_left(tmp_path):
+    library = ExpertLibrary(EvidenceStore(tmp_path / "e.sqlite"), device="m")
+
+    def lose(skill, **context):
+        for number in range(3):
+            library.store.add(
+                Evidence(
+                    run=skill, attempt=number, skill=skill, action="fuse", parameters={}, verdict=Status.PASSED,
+                    compared_to="stock", context=Context(device="m", **context),
+                    speedup=Interval(low=0.7, value=0.8, high=0.9),
+                )
+            )  # fmt: skip
+
+    def first_versions():
+        return agents.ExpertGenerator(library).seeds(TASK, WORKLOAD, FACTS, 3)
+
+    def skills(plans):
+        return {edit.skill for plan in plans for edit in plan.edits}
+
+    lose("online-softmax", op_class="softmax", bound="memory")
+    left = first_versions()
+    assert skills(left), "there is something else to try"
+    assert "online-softmax" not in skills(left)
+    assert "online-softmax left out: suspended" in left[0].reason
+    for skill in skills(left):
+        for op_class in ("elementwise", "reduction"):
+            lose(skill, op_class=op_class, bound="memory")
+    (again,) = first_versions()
+    assert again.edits == seeds()[0].edits
+    assert "once more: " in again.reason
+    assert "is suspended here by evidence" in again.reason
+
+
 @needs_compiler
 def test_the_written_file_runs_and_computes_the_same(tmp_path):
     ours, due = run(write(seeds()[0]).source, tmp_path)

@@ -222,6 +222,9 @@ class ToyLibrary:
         nodes = [node for node in parsed.graph.nodes if node.op == wanted]
         return [Edit(skill=skill, site=node.name, action="fuse") for node in nodes]
 
+    def unlearned(self):
+        return self
+
     def apply(self, program, edit):
         self.applied.append(edit.key)
         parsed = Program.model_validate(program)

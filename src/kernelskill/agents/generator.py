@@ -1,7 +1,8 @@
 """First versions: every structural skill that the gate admits, composed; then variants of that.
 
 Where evidence proves how kernels like those should be run, the first one begins that way, and the same program without
-it comes second.
+it comes second. Where evidence suspends all that could be done, that is tried once more: a first version is where
+tuning begins, and what was slower untuned, or on a busy day, must not end every later run.
 """
 
 from __future__ import annotations
@@ -57,10 +58,28 @@ class ExpertGenerator:
         """
         retrieval = self._library.retrieve(facts)
         start = captured(workload)
-        plans: list[Plan] = []
-        seen = {hash_of(start)}
         if workload.graph is None:
             return tuple(self._as_it_is(start, workload, facts, retrieval))[:count]
+        plans = self._variants(start, workload, facts, retrieval, count)
+        if not plans:
+            unlearned = ExpertGenerator(self._library.unlearned())
+            plans = unlearned._again(start, workload, facts, retrieval)
+        return tuple(plans)
+
+    def _again(self, start: Json, workload: Workload, facts: Facts, refused: Retrieval) -> list[Plan]:
+        """One plan of what evidence suspends, if that is all there is."""
+        plans = self._variants(start, workload, facts, self._library.retrieve(facts), 1)
+        why = {item.skill: item.reason for item in refused.decisions if item.skill in _skills(plans)}
+        told = "; ".join(f"{skill} is {reason}" for skill, reason in why.items())
+        note = f"nothing else is left to try, so once more: {told}"
+        return [plan.model_copy(update={"reason": f"{plan.reason}; {note}"}) for plan in plans]
+
+    def _variants(
+        self, start: Json, workload: Workload, facts: Facts, retrieval: Retrieval, count: int
+    ) -> list[Plan]:
+        """At most `count` plans whose programs differ from one another and from the start."""
+        plans: list[Plan] = []
+        seen = {hash_of(start)}
         for title, order in VARIANTS:
             if len(plans) == count:
                 break
@@ -71,7 +90,7 @@ class ExpertGenerator:
                 if meaning not in seen and len(plans) < count:
                     seen.add(meaning)
                     plans.append(item)
-        return tuple(plans)
+        return plans
 
     def _experienced(self, plan: Plan, program: Json, workload: Workload) -> list[tuple[Plan, Json]]:
         """The plan with what evidence proves for its kernels, and its program; nothing where it proves nothing."""
@@ -158,6 +177,11 @@ class ExpertGenerator:
                     evidence_facts=_facts(retrieval, (skill,)),
                     expected_speedup=decision.expected_speedup if decision else None,
                 )
+
+
+def _skills(plans: Sequence[Plan]) -> set[str]:
+    """Skills whose edits the plans hold."""
+    return {edit.skill for plan in plans for edit in plan.edits}
 
 
 def _facts(retrieval: Retrieval, skills: Sequence[str]) -> dict[str, Scalar]:

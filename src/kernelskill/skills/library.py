@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -147,6 +148,12 @@ class ExpertLibrary:
         for edit, _ in sorted(found, key=lambda item: -item[1]):
             chosen.setdefault((edit.site, edit.action), edit)
         return list(chosen.values())
+
+    def unlearned(self) -> ExpertLibrary:
+        """The same skills by their priors alone: what evidence suspends is offered again. Nothing is remembered."""
+        other = copy(self)
+        other.store = other._quarantine = None
+        return other
 
     def apply(self, program: Json, edit: Edit) -> Json:
         """The program after an edit, with the skill in its lineage.

@@ -93,8 +93,8 @@ def fitting(kernel: Kernel) -> tuple[int, ...]:
     """Sizes of clusters that hold a row of a kernel, best guess first.
 
     The smallest portable one that leaves room for two blocks on a multiprocessor; else the largest portable one; larger
-    ones last: a barrier of sixteen blocks costs more than a second block gains (H200, softmax of 393216: 8 blocks 3.47 ms,
-    16 blocks 3.83 ms).
+    ones last: a barrier of sixteen blocks costs more than a second block gains (H200, softmax of 393216: 8 blocks take
+    3.47 ms, 16 take 3.83 ms).
     """
     plans = []
     for parts in SIZES:
