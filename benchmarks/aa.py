@@ -60,7 +60,11 @@ def main() -> None:
     target, count, file = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     config = load_config(target=target)
     rows: list[dict[str, object]] = []
-    document = {"command": " ".join(sys.argv), "machine": describe_machine(config), "rows": rows}
+    document = {
+        "command": f"benchmarks/aa.py {target} {count}",
+        "machine": describe_machine(config),
+        "rows": rows,
+    }
     for name in sys.argv[4:] or AA:
         row = screens(config, name, count)
         rows.append(row)

@@ -94,7 +94,7 @@ def main() -> None:
     """Measure and write."""
     config = load_config(target="cuda")
     rows: list[dict[str, object]] = []
-    document = {"command": " ".join(sys.argv), "machine": describe_machine(config), "rows": rows}
+    document = {"command": "benchmarks/agreement.py", "machine": describe_machine(config), "rows": rows}
     with tempfile.TemporaryDirectory() as folder:
         for name, others in outside(sys.argv[2:] or TIMED, Path(folder)).items():
             row = compared(config, name, others, Path(folder))
