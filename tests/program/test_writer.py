@@ -6,12 +6,14 @@ import copy
 import importlib.util
 import itertools
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_programs import ORDER, export, layout
+from torch.autograd import forward_ad
 
 from kernelskill.program import Program, fusion, guard, write
 from kernelskill.records import Json, Reference, StateSpec, Task, TensorSpec, Workload
@@ -171,6 +173,42 @@ def test_outside_what_was_proven_the_original_answers(written: Written, change: 
     finally:
         type(ours)._reference_forward = original
         ours.float().train(), theirs.float().train()
+
+
+@pytest.mark.parametrize("change", ["no bias", "strided weight"])
+def test_parameters_that_were_replaced_are_read_by_the_original(written: Written, change: str) -> None:
+    models = written.candidate, written.reference
+    models[1].load_state_dict(models[0].state_dict())
+    kept = [dict(model.blocks[0].named_parameters()) for model in models]
+    weight = torch.nn.Parameter(torch.randn(48)[::2])
+    try:
+        for model in models:
+            if change == "no bias":
+                model.blocks[0].bias = None
+            else:
+                model.blocks[0].weight = weight
+        x = torch.randn(32, 24)
+        with torch.no_grad():
+            assert torch.allclose(models[0](x), models[1](x), atol=1e-6)
+    finally:
+        for model, parameters in zip(models, kept, strict=True):
+            model.blocks[0].weight, model.blocks[0].bias = parameters["weight"], parameters["bias"]
+
+
+def test_tangents_and_traces_go_through_the_original(written: Written) -> None:
+    ours, theirs = written.candidate, written.reference
+    theirs.load_state_dict(ours.state_dict())
+    x, direction = torch.randn(32, 24), torch.randn(32, 24)
+    with torch.no_grad(), forward_ad.dual_level():
+        found, due = (model(forward_ad.make_dual(x, direction)) for model in (ours, theirs))
+        tangents = [forward_ad.unpack_dual(item).tangent for item in (found, due)]
+        assert tangents[0] is not None
+        assert torch.allclose(*tangents, atol=1e-5)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # batch norm compares sizes, which a trace warns of
+        traced = torch.jit.trace(ours, (x,), check_trace=False)
+        theirs.load_state_dict(ours.state_dict())
+        assert torch.allclose(traced(direction), theirs(direction), atol=1e-6)
 
 
 def test_a_function_keeps_its_signature(tmp_path: Path) -> None:

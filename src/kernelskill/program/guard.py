@@ -11,19 +11,28 @@ from kernelskill.records import Json, Ref, TensorSpec, Workload
 
 IS_LIKE = '''\
 def _is_like(tensor, shape, stride, dtype):
-    """Whether a tensor is laid out as those that the kernels were proven on."""
+    """Whether this is a plain tensor, laid out as those that the kernels were proven on."""
+    if type(tensor) not in (torch.Tensor, nn.Parameter) or tensor.is_neg():
+        return False
     return tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype and tensor.is_cpu
 '''
 IS_LIKE_ON_GPU = '''\
 def _is_like(tensor, shape, stride, dtype):
-    """Whether a tensor is laid out as those that the kernels were proven on, where kernels are launched."""
+    """Whether this is a plain tensor, laid out as those that the kernels were proven on, where kernels are launched."""
+    if type(tensor) not in (torch.Tensor, nn.Parameter) or tensor.is_neg():
+        return False
     here = tensor.is_cuda and tensor.get_device() == torch.cuda.current_device()
     return here and tensor.shape == shape and tensor.stride() == stride and tensor.dtype is dtype
+'''
+IS_WATCHED = '''\
+def _is_watched():
+    """Whether a trace or forward-mode autograd looks on: a kernel would leave nothing in either."""
+    return torch.jit.is_tracing() or torch.autograd.forward_ad._current_level >= 0
 '''
 NEED_GRAD = '''\
 def _need_grad(*tensors):
     """Whether autograd has to record a call on these."""
-    return any(tensor.requires_grad for tensor in tensors)
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 '''
 CONSTRUCTED = '''
     def __new__(cls, *args, **kwargs):
@@ -35,28 +44,24 @@ CONSTRUCTED = '''
 MODE_DEPENDENT = ("batch_norm", "dropout", "instance_norm", "rrelu")
 
 
-def guard(
-    program: Program, workload: Workload, reference: ReferenceText, is_module: bool, place: str = "is_cpu"
-) -> list[str]:
-    """Statements that send everything but proven calls to the original forward.
-
-    `place` is the property of a tensor that says it is where kernels run.
-    """
+def guard(program: Program, workload: Workload, reference: ReferenceText, is_module: bool) -> list[str]:
+    """Statements that send everything but proven calls to the original forward."""
     given = bound_arguments(workload, list(reference.parameters))
-    checks = ["self._as_proven"] if is_module and constructed(workload) else []
+    checks = ["not _is_watched()"]
+    checks += ["self._as_proven"] if is_module and constructed(workload) else []
     checks += [check for name, part in given.items() for check in _checks(part, name, workload)]
     checks += [_equals(name, text) for name, text in reference.defaults.items() if name not in given]
     if is_module and _depends_on_mode(workload):
         checks.append("self.training" if program.graph.training else "not self.training")
-    checks += _state_checks(program, place)
+    checks += _state_checks(program)
     tensors = [path for name, part in given.items() for _, path in tensor_paths(part, name)]
     listed = ", ".join([*tensors, *(["*self.parameters()"] if is_module and workload.state else [])])
     if listed:
-        checks.append(f"not (torch.is_grad_enabled() and _need_grad({listed}))")
+        checks.append(f"not _need_grad({listed})")
     indent = " " * 8
     return [
         f"{indent}proven = (",
-        *(f"{indent}    {'and ' if index else ''}{check}" for index, check in enumerate(checks or ["True"])),
+        *(f"{indent}    {'and ' if index else ''}{check}" for index, check in enumerate(checks)),
         f"{indent})",
         f"{indent}if not proven:",
         f"{indent}    return self._reference_forward({reference.passed_on})",
@@ -129,11 +134,12 @@ def _depends_on_mode(workload: Workload) -> bool:
     )
 
 
-def _state_checks(program: Program, place: str) -> list[str]:
-    """One tensor of each type that kernels read from the module: casts and moves change all of them."""
+def _state_checks(program: Program) -> list[str]:
+    """Every tensor of the module that kernels read by its address; who replaces one may give it another layout."""
     read = {ref for node in program.graph.nodes if node.op.startswith("kernel:") for ref in node.refs()}
-    first: dict[str, str] = {}
-    for state in program.graph.state:
-        if state.kind != "constant" and Ref(node=state.name) in read:
-            first.setdefault(state.spec.dtype, attribute(state.path))
-    return [f"{path}.dtype is torch.{dtype} and {path}.{place}" for dtype, path in first.items()]
+    return [
+        f"_is_like({attribute(state.path)}, {spelled(state.spec.shape)}, {spelled(state.spec.stride)}, "
+        f"torch.{state.spec.dtype})"
+        for state in program.graph.state
+        if state.kind != "constant" and Ref(node=state.name) in read
+    ]

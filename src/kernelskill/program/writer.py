@@ -17,7 +17,7 @@ from kernelskill.program.cuda import graphed
 from kernelskill.program.cuda.printed import Printed, printed
 from kernelskill.program.docstring import Reads, docstring, reads_of
 from kernelskill.program.forward import Forward
-from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, NEED_GRAD, constructed, guard
+from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, IS_WATCHED, NEED_GRAD, constructed, guard
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.reference_text import ReferenceText, cut, renamed
 from kernelskill.records import Task, TensorSpec, Workload
@@ -108,7 +108,11 @@ def write(program: Program, task: Task, workload: Workload, target: Target = CPP
     if kernels:
         parts += target.sections(kernels, reads_of(program))
     if reference:
-        parts += [(IS_LIKE_ON_GPU if target.on_gpu else IS_LIKE).rstrip(), NEED_GRAD.rstrip()]
+        parts += [
+            (IS_LIKE_ON_GPU if target.on_gpu else IS_LIKE).rstrip(),
+            IS_WATCHED.rstrip(),
+            NEED_GRAD.rstrip(),
+        ]
         parts += [text for text in reference.definitions]
     parts.append(_model(program, task, workload, reference, parameters, body, target))
     return "\n\n\n".join(parts) + "\n"
@@ -193,8 +197,7 @@ def _model(
         written = renamed(reference.entry, task.reference.entry, "ModelNew").rstrip()
         lines = [written, *constructed(workload).rstrip().splitlines(), "", signature]
     if reference is not None:
-        place = "is_cuda" if target.on_gpu else "is_cpu"
-        lines += guard(program, workload, reference, task.reference.kind == "module", place)
+        lines += guard(program, workload, reference, task.reference.kind == "module")
     if program.wrapper == "graph":
         lines += graphed.replayed(declared, reference.passed_on if reference else ", ".join(parameters))
     lines += [part for line in body for part in folded(indent * 2 + line)]
