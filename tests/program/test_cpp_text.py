@@ -83,3 +83,15 @@ def test_no_loop_has_one_pass_and_no_term_is_nothing(texts: dict[str, str], name
         if re.fullmatch(r"\s*(?:const )?\w+ (\w+) = (?!row)[a-z_]+;", line)
     ]
     assert copies == []
+
+
+@pytest.mark.parametrize(("bits", "used", "other"), [(256, "_mm256", "_mm512"), (512, "_mm512", "_mm256")])
+def test_functions_hold_no_instructions_for_registers_that_no_kernel_uses(
+    bits: int, used: str, other: str
+) -> None:
+    case = Case(f"wide_{bits}", Computes(torch.sigmoid), [draw(64, 64)], schedule={"vector_bits": bits})
+    case.fuse(export(case.model, case.inputs))
+    text = source(case.program.kernels)
+    assert f"{used}_scalef_ps" in text
+    assert other not in text
+    assert "#include <immintrin.h>" in text

@@ -68,6 +68,19 @@ def headers(text: str) -> str:
     return "\n".join(f"#include <{name}>" for name, pattern in HEADERS.items() if re.search(pattern, text))
 
 
+def _of_widths(text: str, widths: list[int]) -> str:
+    """A function without its instructions for registers that no kernel uses.
+
+    Args:
+        text: in which such an instruction has a line of its own, `if constexpr (sizeof(F) == 64) ...`.
+        widths: lanes of the registers that are used.
+    """
+    sizes = {str(4 * lanes) for lanes in widths}
+    lines = text.splitlines(keepends=True)
+    found = ((re.search(r"if constexpr \(sizeof\(F\) == (\d+)\)", line), line) for line in lines)
+    return "".join(line for match, line in found if match is None or match[1] in sizes)
+
+
 def source(kernels: tuple[Kernel, ...]) -> str:
     """One C++ file with all kernels of a program."""
     printed = {kernel.name: kernel_function(kernel) for kernel in kernels}
@@ -75,10 +88,14 @@ def source(kernels: tuple[Kernel, ...]) -> str:
     dtypes = {name: dict((*function.inputs, *function.outputs)) for name, function in printed.items()}
     stored = {dtype for operands in dtypes.values() for dtype in operands.values()}
     widths = sorted({int(lanes) for lanes in re.findall(r"\bfloats(\d+)\b", bodies)})
-    mathematics = "".join(PIECES[name][1] for name in needed(set(re.findall(r"\b(\w+?)_\(", bodies))))
-    memory = memory_functions((printed[name].body, operands) for name, operands in dtypes.items())
+    called = needed(set(re.findall(r"\b(\w+?)_\(", bodies)))
+    mathematics = "".join(_of_widths(PIECES[name][1], widths) for name in called)
+    memory = [
+        _of_widths(text, widths)
+        for text in memory_functions((printed[name].body, operands) for name, operands in dtypes.items())
+    ]
     parts = [headers("".join([bodies, mathematics, *memory, *(TYPES[dtype] for dtype in stored)]))]
-    if "stream(" in bodies or "_mm512" in mathematics:
+    if "stream(" in bodies or "_mm" in mathematics:
         parts[0] += "\n#ifdef __x86_64__\n#include <immintrin.h>\n#endif"
     parts.append("".join(vector_type(width) for width in widths).rstrip())
     if memory:

@@ -106,8 +106,8 @@ STREAM = """\
 template <class F> inline void stream(float* p, F x) {
   if (reinterpret_cast<uintptr_t>(p) % sizeof(F)) { std::memcpy(p, &x, sizeof x); return; }
   if constexpr (sizeof(F) == 64) _mm512_stream_ps(p, (__m512)x);
-  else if constexpr (sizeof(F) == 32) _mm256_stream_ps(p, (__m256)x);
-  else _mm_stream_ps(p, (__m128)x);
+  if constexpr (sizeof(F) == 32) _mm256_stream_ps(p, (__m256)x);
+  if constexpr (sizeof(F) == 16) _mm_stream_ps(p, (__m128)x);
 }
 """
 
