@@ -14,7 +14,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not timing and not long" -n 2 --dist loadfile --durations=15
+	$(BIN)/python -m pytest -m "not timing and not long and not local_llm" -n 2 --dist loadfile --durations=15
 	$(BIN)/python -m pytest -m "timing and not long"
 
 test-all: test
