@@ -95,3 +95,19 @@ def test_functions_hold_no_instructions_for_registers_that_no_kernel_uses(
     assert f"{used}_scalef_ps" in text
     assert other not in text
     assert "#include <immintrin.h>" in text
+
+
+@pytest.mark.parametrize(
+    ("padding", "ceil", "first", "last"),
+    [(1, False, True, False), (0, True, False, True), (1, True, True, True)],
+)
+def test_windows_are_cut_only_where_they_can_leave_the_input(
+    padding: int, ceil: bool, first: bool, last: bool
+) -> None:
+    name = f"cut_{padding}_{ceil}"
+    (case,) = cases(
+        "pool", {name: (lambda x: F.max_pool2d(x, 3, 2, padding, ceil_mode=ceil), draw(2, 20, 32))}
+    )
+    case.fuse(export(case.model, case.inputs))
+    text = source(case.program.kernels)
+    assert ("long h0" in text, "long h1" in text) == (first, last)

@@ -157,11 +157,19 @@ class RowNest(Nest):
         if not stretch.reaches(lanes):
             out.add(f"take({stretch.begin}, {first}, {stretch.lengths[0]});")
             return
+        together = [
+            f"take(j{f' + {lanes * k}' if k else ''}, {', '.join(names)});"
+            for k, names in enumerate(registers)
+        ]
+        if not self.n and (len(registers) == 1 or not stretch.leaves(step, lanes)):  # one loop takes all
+            out.open(f"for (long j = {stretch.begin}; j < {end}; j += {step})")
+            out.add(*together)
+            out.close()
+            return
         out.add(f"long j = {stretch.begin};")
         if len(registers) > 1:
             out.open(f"for (; j + {step} <= {end}; j += {step})")
-            for k, names in enumerate(registers):
-                out.add(f"take(j{f' + {lanes * k}' if k else ''}, {', '.join(names)});")
+            out.add(*together)
             out.close()
         if len(registers) == 1 or stretch.leaves(step, lanes):
             out.add(f"for (; j + {lanes} <= {end}; j += {lanes}) take(j, {first});")

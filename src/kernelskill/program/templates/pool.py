@@ -125,7 +125,7 @@ class _Printer(Around):
         if not depth.is_single and not depth.is_in_step:
             self.out.add(f"const long front = {first_of(depth, 'd')};")
         if not depth.is_inside:
-            self._taps(depth, self.front, "d0", "d1")
+            self._taps(depth, self.front, "d")
 
     def _line(self) -> None:
         width, lanes = self.width, self.lanes
@@ -159,18 +159,21 @@ class _Printer(Around):
         if not self.height.is_single and not self.height.is_in_step:
             self.out.add(f"const long top = {first_of(self.height, 'h')};")
         if not self.height.is_inside:
-            self._taps(self.height, self.top, "h0", "h1")
+            self._taps(self.height, self.top, "h")
         if self.averages:
             self.averages.per_row(self.held)
 
-    def _taps(self, window: Window, first: str, low: str, high: str) -> None:
-        """The places of the window that lie inside the input."""
+    def _taps(self, window: Window, first: str, letter: str) -> None:
+        """The places of the window that lie inside the input, where that is not all of them."""
         step, length, size = window.dilation, window.length, window.size
-        begin = f"-{first}" if step == 1 else f"({step - 1}L - {first}) / {step}"
-        end = f"{length}L - {first}" if step == 1 else f"({length + step - 1}L - {first}) / {step}"
-        self.out.add(
-            f"const long {low} = {first} < 0 ? {begin} : 0, {high} = std::max({low}, std::min({size}L, {end}));"
-        )
+        low, high = _taps_of(window, letter)
+        if not window.begins_inside:
+            begin = f"-{first}" if step == 1 else f"({step - 1}L - {first}) / {step}"
+            self.out.add(f"const long {low} = {first} < 0 ? {begin} : 0;")
+        if not window.ends_inside:
+            end = f"{length}L - {first}" if step == 1 else f"({length + step - 1}L - {first}) / {step}"
+            least = low if not window.begins_inside else "0L"
+            self.out.add(f"const long {high} = std::max({least}, std::min({size}L, {end}));")
 
     def _tiles(self) -> None:
         out, width = self.out, self.width
@@ -202,9 +205,7 @@ class _Printer(Around):
         out, deep, high = self.out, self.depth, self.height
         known = self._reach() if self.tiles == 1 else None
         whole = " && ".join(
-            f"{hi} - {lo} == {window.size}"
-            for window, lo, hi in ((deep, "d0", "d1"), (high, "h0", "h1"))
-            if not window.is_inside
+            _is_whole(window, letter) for window, letter in ((deep, "d"), (high, "h")) if not window.is_inside
         )
         unrolled = deep.size * high.size <= UNROLLED
         if unrolled and not whole and known is not None and known % self.lanes == 0:
@@ -239,11 +240,11 @@ class _Printer(Around):
         places = []
         self.out.add(f"F x = F{{}} {self.neutral[0]} {self.neutral[1:]};" if self.is_max else "F x{};")
         loops = 0
-        for window, first, index, low, high in (
-            (self.depth, self.front, "a", "d0", "d1"),
-            (self.height, self.top, "b", "h0", "h1"),
+        for window, first, index, letter in (
+            (self.depth, self.front, "a", "d"),
+            (self.height, self.top, "b", "h"),
         ):
-            low, high = ("0", str(window.size)) if window.is_inside else (low, high)
+            low, high = _taps_of(window, letter)
             if window.size == 1 and window.is_inside:
                 places.append(first or "0")
                 continue
@@ -342,6 +343,20 @@ class _Printer(Around):
 def _named(window: Window, index: str, first: str) -> str:
     """What the first element of a window is called."""
     return "" if window.is_single else index if window.is_in_step else first
+
+
+def _taps_of(window: Window, letter: str) -> tuple[str, str]:
+    """The first place of a window that lies inside the input, and the one behind the last."""
+    low = "0" if window.begins_inside else f"{letter}0"
+    return low, str(window.size) if window.ends_inside else f"{letter}1"
+
+
+def _is_whole(window: Window, letter: str) -> str:
+    """Whether all of a window lies inside the input, which some do not."""
+    low, high = _taps_of(window, letter)
+    if window.begins_inside or window.ends_inside:
+        return f"{high} == {window.size}" if window.begins_inside else f"{low} == 0"
+    return f"{high} - {low} == {window.size}"
 
 
 def _behind(first: str, by: int) -> str:

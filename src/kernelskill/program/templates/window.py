@@ -37,9 +37,19 @@ class Window:
         return self.stride == 1 and self.padding == 0
 
     @property
+    def begins_inside(self) -> bool:
+        """Whether no window reaches into the padding before the input."""
+        return self.padding == 0
+
+    @property
+    def ends_inside(self) -> bool:
+        """Whether no window reaches into the padding behind the input."""
+        return (self.results - 1) * self.stride - self.padding + self.span <= self.length
+
+    @property
     def is_inside(self) -> bool:
         """Whether no window reaches into the padding."""
-        return self.padding == 0 and (self.results - 1) * self.stride + self.span <= self.length
+        return self.begins_inside and self.ends_inside
 
     def counts(self, with_padding: bool) -> list[int]:
         """Elements of each window that an average counts."""
