@@ -57,8 +57,7 @@ def begin(config: Config, load: Callable[[Path], Task]) -> Path:
             )
         staging.chmod(0o755)
         staging.rename(folder)
-    except BaseException:
-        # Whatever stopped us, an unborn run leaves no folder behind.
+    except BaseException:  # whatever stopped us, an unborn run leaves no folder behind
         shutil.rmtree(staging, ignore_errors=True)
         raise
     manifest = Run(

@@ -3,6 +3,7 @@
 import ast
 import os
 import runpy
+import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -79,6 +80,13 @@ def test_credit_is_a_significant_win_over_the_best_stock_arm():
 def of(expect, **changes):
     case = next(case for case in cases() if case.expect == expect)
     return outcome.outcome(case, verdict(**changes), 0.0).miss
+
+
+def test_a_detail_names_no_folder_of_the_machine():
+    told = verdict(1.0, status=Status.BUILD_ERROR).model_copy(
+        update={"detail": f"Command '['{sys.executable}', '-m', 'pip']' failed\nand more"}
+    )
+    assert outcome.outcome(cases()[0], told, 0.0).detail == "Command '['python', '-m', 'pip']' failed"
 
 
 def test_what_is_missed():

@@ -123,8 +123,7 @@ def work(parcel: bytes, on_gpu: bool) -> tuple[str, bytes]:
             while not process.ended and process.left_s > 0:
                 _wait(process.fd, process.left_s)
             result, _ = process.collect()
-        except BaseException:
-            # A cancelled task must not leave its process behind.
+        except BaseException:  # a cancelled task must not leave its process behind
             process.kill()
             raise
         return result.model_dump_json(), packed(folder)

@@ -70,7 +70,7 @@ class {CHECKS}(torch.nn.Module):
         for name, test in ({names},):
             try:
                 test()
-            except Exception as error:
+            except Exception as error:  # whatever a test raises, it fails by name
                 raise AssertionError(f"{{name}} fails: {{type(error).__name__}}: {{error}}") from error
         return x + 1
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from kernelskill.evaluation.conformance.case import Case
@@ -38,10 +39,10 @@ def credit_of(evaluation: Evaluation) -> float | None:
 
 
 def outcome(case: Case, evaluation: Evaluation, seconds: float) -> Outcome:
-    """The case with its verdict."""
+    """The case with its verdict, whose detail names no folder of this machine."""
     credit = credit_of(evaluation)
-    lines = evaluation.detail.splitlines() or [""]
-    return Outcome(case, evaluation.status.value, lines[0], credit, seconds, _miss(case, evaluation, credit))
+    detail = (evaluation.detail.splitlines() or [""])[0].replace(sys.executable, "python")
+    return Outcome(case, evaluation.status.value, detail, credit, seconds, _miss(case, evaluation, credit))
 
 
 def untestable(case: Case, reason: str, seconds: float) -> Outcome:
