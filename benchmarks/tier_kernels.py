@@ -21,8 +21,8 @@ class Way:
     """How products and sums are carried out."""
 
     precision: str
-    """What `tl.dot` is asked for (ieee, tf32x3, tf32); `split`: three products of TF32 parts in one accumulator; or the
-    type that inputs are rounded to first (fp16, bf16)."""
+    """What `tl.dot` is asked for (ieee, tf32x3, tf32); `split`: three products of TF32 parts, those of low parts in a
+    sum of their own, since a core cuts digits off at every step; or the type that inputs are rounded to first."""
     promote: int = 1 << 30
     """Terms after which the sum so far is added to a float32 total; more than there are: never."""
 
@@ -59,6 +59,7 @@ def product(
     total = tl.zeros((BLOCK, BLOCK), tl.float32)
     for start in range(0, terms, promote):
         part = tl.zeros((BLOCK, BLOCK), tl.float32)
+        small = tl.zeros((BLOCK, BLOCK), tl.float32)
         for first in range(start, start + promote, BLOCK_K):
             k = first + tl.arange(0, BLOCK_K)
             if SIDE:
@@ -74,12 +75,12 @@ def product(
                 part = tl.dot(p.to(tl.bfloat16), q.to(tl.bfloat16), part)
             elif PRECISION == "split":
                 high_p, high_q = rounded(p), rounded(q)
-                part = tl.dot(p - high_p, high_q, part, input_precision="tf32")
-                part = tl.dot(high_p, q - high_q, part, input_precision="tf32")
+                small = tl.dot(p - high_p, high_q, small, input_precision="tf32")
+                small = tl.dot(high_p, q - high_q, small, input_precision="tf32")
                 part = tl.dot(high_p, high_q, part, input_precision="tf32")
             else:
                 part = tl.dot(p, q, part, input_precision=PRECISION)
-        total += part
+        total += part + small
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 

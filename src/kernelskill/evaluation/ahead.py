@@ -23,7 +23,7 @@ class Ahead:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._stock: dict[str, list[StockWorker]] = {}
+        self._stock: list[StockWorker] = []
         self._candidates: list[Worker] = []
         self._loaded = False
 
@@ -31,19 +31,17 @@ class Ahead:
         """Start the workers of so many sets, if that has not been done; returns when all are up.
 
         Args:
-            arms: of one set; "candidate" among them is a worker that knows of no candidate yet.
-            sets: how many.
+            arms: stock arms of one set.
+            sets: how many; of each also a worker that knows of no candidate yet.
         """
         if self._loaded:
             return
         self._loaded = True
-        stock = [arm for arm in arms if arm != "candidate"]
         with ThreadPoolExecutor(max_workers=max(2, self._table.threads)) as starters:
-            started = [(arm, starters.submit(self._table.loaded, arm)) for _ in range(sets) for arm in stock]
+            started = [starters.submit(self._table.loaded, arms) for _ in range(sets)]
             self._candidates = [self._table.candidate_worker() for _ in range(sets)]
-        for arm, future in started:
-            if future.exception() is None:  # one that fails is started anew in its turn, and fails there
-                self._stock.setdefault(arm, []).append(future.result())
+        # One that fails is started anew in its turn, and fails there.
+        self._stock = [future.result() for future in started if future.exception() is None]
         for worker in list(self._candidates):
             try:
                 worker.ready()
@@ -51,9 +49,9 @@ class Ahead:
                 self._candidates.remove(worker)
                 worker.close()
 
-    def stock(self, arm: str) -> StockWorker | None:
-        """A loaded worker of an arm, if there is one."""
-        return _living(self._stock.get(arm, []))
+    def stock(self) -> StockWorker | None:
+        """A worker with the stock arms, if there is one."""
+        return _living(self._stock)
 
     def candidate(self) -> Worker | None:
         """A worker for a candidate, if there is one."""
@@ -61,7 +59,7 @@ class Ahead:
 
     def close(self) -> None:
         """End those that were not needed; later sets may be loaded anew."""
-        for worker in (*(item for items in self._stock.values() for item in items), *self._candidates):
+        for worker in (*self._stock, *self._candidates):
             worker.close()
         self._stock.clear()
         self._candidates.clear()

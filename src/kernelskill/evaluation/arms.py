@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from kernelskill.evaluation.reference import ReferenceSide, load_arm, reference_
 from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.state import State
-from kernelskill.evaluation.stock_worker import StockWorker
+from kernelskill.evaluation.stock_worker import StockFailure, StockWorker
 from kernelskill.records import Candidate, Task, Workload
 
 FREE_SHARE = 0.3
@@ -110,60 +110,80 @@ class Table:
         limits = reference_limits(self.device)
         return reference_worker(arm, self.task, self.sandbox, limits, self.threads, cache, self.device.name)
 
-    def loaded(self, arm: str) -> StockWorker:
-        """A fresh worker of a stock arm (or "null") with the reference loaded; it holds no inputs yet.
+    def loaded(self, arms: Sequence[str]) -> StockWorker:
+        """A fresh worker with the reference loaded as each of these stock arms; it holds no inputs yet.
 
         Raises:
             TaskError: the reference cannot be loaded.
             StockFailure: it cannot be spoken to.
         """
-        if arm == "null":
-            return StockWorker(
-                "null",
-                sandbox=self.sandbox,
-                limits=self.limits,
-                threads=self.threads,
-                device=self.device.name,
-            )
-        worker = self._reference_worker(arm, self.cache / arm if arm.startswith("compile") else None)
+        compiles = any(arm.startswith("compile") for arm in arms)
+        worker = self._reference_worker("stock", self.cache / "stock" if compiles else None)
         try:
-            load_arm(worker, self.task, arm)
+            for arm in arms:
+                load_arm(worker, self.task, arm)
         except BaseException:  # the worker must not outlive whatever ended its loading
             worker.close()
             raise
         return worker
 
-    def stock(
+    def bench(
         self,
-        arm: str,
+        arms: Sequence[str],
         initial: dict[str, torch.Tensor],
         first: torch.Tensor,
         loaded: StockWorker | None = None,
-    ) -> Seat:
-        """A stock arm (or "null"), warm: its first call (which compiles) is behind it.
+    ) -> tuple[dict[str, Seat], dict[str, str]]:
+        """Stock arms side by side in one process, warm: their first calls (which compile) are behind them.
+
+        On a GPU a process takes longer to start than a task's calls take; one arm runs at a time anyway.
 
         Args:
-            arm: which one.
-            initial: the state that it gets.
-            first: a batch of inputs for the first call.
-            loaded: a worker of that arm; default: a new one.
+            arms: which ones; "eager" among them.
+            initial: the state that they get.
+            first: a batch of inputs for the first calls.
+            loaded: a worker with these arms; default: a new one.
+
+        Returns:
+            Their seats, and why others could not be had.
 
         Raises:
             TaskError: the reference cannot be loaded.
-            StockFailure: the arm does not run.
+            StockFailure: eager does not run.
         """
-        worker = loaded or self.loaded(arm)
+        failed: dict[str, str] = {}
+        while True:
+            left = [arm for arm in arms if arm not in failed]
+            try:
+                return self._warm(loaded or self.loaded(left), left, initial, first), failed
+            except StockFailure as failure:
+                # What a failed capture leaves behind might disturb the others: they get a new process.
+                if failure.role not in left or failure.role == "eager":
+                    raise
+                failed[failure.role], loaded = failure.line, None
+
+    def _warm(
+        self, worker: StockWorker, arms: Sequence[str], initial: dict[str, torch.Tensor], first: torch.Tensor
+    ) -> dict[str, Seat]:
         try:
-            seat = self._seated(worker, first_call_s=2 * LOAD_S, trusted=True)
+            bench = self._seated(worker, first_call_s=2 * LOAD_S, trusted=True)
         except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()
             raise
-        with _closed_on_error(seat):
-            if arm != "null":
-                seat.state = State(worker, self.workload, seat.seconds, by_shape=False, device=self.device)
-            seat.give_state(initial)
-            seat.burst(first, command="null" if arm == "null" else "run", calls=1)
-        return seat
+        seats: dict[str, Seat] = {}
+        try:
+            for arm in arms:
+                seats[arm] = seat = bench.of(arm)
+                seat.state = State(
+                    worker, self.workload, seat.seconds, by_shape=False, device=self.device, arm=arm
+                )
+                seat.give_state(initial)
+                seat.burst(first, calls=1)
+        except BaseException:  # nothing must outlive whatever ended the first calls
+            for seat in (*seats.values(), bench):
+                seat.close()
+            raise
+        return seats
 
     def candidate_worker(self) -> Worker:
         """A fresh worker for one candidate; it starts in the background."""

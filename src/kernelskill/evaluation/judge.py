@@ -28,7 +28,7 @@ from kernelskill.evaluation.rounds import Measured, rounds_for, run_rounds
 from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import FIRST_CALL_S, Burst, Seat
 from kernelskill.evaluation.secret import Secret
-from kernelskill.evaluation.stock import Stock
+from kernelskill.evaluation.stock import TWIN, Stock
 from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.evaluation.trial import Trial
 from kernelskill.evaluation.verdict import Wrong
@@ -162,21 +162,19 @@ class Judge:
         said = " and ".join("torch.compile" if arm == "compile" else arm for arm in stock.table.timed_arms)
         self._say(f"starting {said}")
         stock.release()
-        arms, failed = stock.start((*stock.table.timed_arms, "null", "twin"))
+        arms, failed = stock.start(stock.table.timed_arms, twin=True)
         stock.seats = dict(arms)
-        null = arms.pop("null")
         if self.device.name == "cpu":  # on a GPU a further worker takes seconds; there the selftest does it
             canary.sing(stock.table, self._trial(Secret()))
         self._say(f"timing {said}")
-        measured = self._measured_stock(arms, null, failed)
-        band = self._noise_band(measured, {arm: arms[arm] for arm in ("eager", "twin")}, null)
-        stock.seats.pop("twin").close()
-        del arms["twin"]
+        measured = self._measured_stock(arms, failed)
+        band = self._noise_band(measured, {arm: arms[arm] for arm in ("eager", TWIN)})
+        stock.seats.pop(TWIN).close()
+        del arms[TWIN]
         for arm in [arm for arm in arms if arm != "eager"]:
             if not self._is_right(arms[arm]):
                 failed[arm] = "its results differ from eager's by more than the public tolerance"
-                stock.seats.pop(arm).close()
-                del arms[arm]
+                del arms[arm], stock.seats[arm]
         timings = tuple(
             statistics.timing(arm, [measured.times(arm)], median(measured.worker[arm])) for arm in arms
         )
@@ -190,28 +188,33 @@ class Judge:
         )
         return self._baselines
 
-    def _noise_band(self, measured: Measured, twins: dict[str, Seat], null: Seat) -> float:
+    def _noise_band(self, measured: Measured, twins: dict[str, Seat]) -> float:
         """The A/A band; where it is wide, more rounds tell noise from a difference of the two processes."""
-        ratios, busy = measured.ratios("eager", over="twin"), [measured.busy_ratio]
+        ratios, busy = measured.ratios("eager", over=TWIN), [measured.busy_ratio]
         for _ in range(MORE_TWINS):
             if statistics.noise_band(ratios, median(busy)) <= WIDE_BAND:
                 break
-            more = self._measure(twins, null)
-            ratios += more.ratios("eager", over="twin")
+            more = self._measure(twins)
+            ratios += more.ratios("eager", over=TWIN)
             busy.append(more.busy_ratio)
         return statistics.noise_band(ratios, median(busy))
 
-    def _measured_stock(self, arms: dict[str, Seat], null: Seat, failed: dict[str, str]) -> Measured:
+    def _measured_stock(self, arms: dict[str, Seat], failed: dict[str, str]) -> Measured:
         """Times of all arms; those that do not run, other than eager, leave `arms` for `failed`."""
         while True:
             try:
-                return self._measure(arms, null)
+                return self._measure(arms)
             except StockFailure as failure:
                 if failure.role not in arms or failure.role == "eager":
                     raise
                 failed[failure.role] = failure.line
-                del arms[failure.role]
-                self._need.seats.pop(failure.role).close()
+                self._need.release()
+                left = [arm for arm in arms if arm not in (failure.role, TWIN)]
+                arms.clear()
+                started, more = self._need.start(left, twin=True)
+                arms |= started
+                failed |= more
+                self._need.seats = dict(arms)
 
     def _is_right(self, seat: Seat) -> bool:
         """Whether a stock arm is right by the public rule: leaving one out for less would flatter candidates."""
@@ -234,13 +237,12 @@ class Judge:
             seat.give_state(trial.reference.initial)
             trial.families(seat)
             self._need.await_spare()
-            arms = self._need.live((*self._stock_arms(), "null"))
-            null = arms.pop("null")
+            arms = self._need.live(self._stock_arms())
             base_seat = self._need.base(base) if base is not None else None
             if base_seat is not None:
                 arms["base"] = base_seat
-            measured = self._measure({"candidate": seat, **arms}, null, trial)
-            self._reveal.look(measured, {"candidate": seat, **arms}, null, trial)
+            measured = self._measure({"candidate": seat, **arms}, trial)
+            self._reveal.look(measured, {"candidate": seat, **arms}, trial)
             trial.again(seat, None if trial.reference.layout.count > 1 else LOT)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
@@ -258,7 +260,7 @@ class Judge:
         waiting: list[dict[str, Seat]] = []
         stock = self._need
         stock.release()
-        names = (*self._stock_arms(NEAR), "null", "candidate")
+        names = self._stock_arms(NEAR)
         try:
             for number in range(self.promotion_sets):
                 waiting = waiting or stock.sets(names, self.promotion_sets - number, candidate)
@@ -268,10 +270,9 @@ class Judge:
                     secret = Secret(self.replayed)
                     trial = self._trial(secret)
                     trial.families(seat, LOT)
-                timed = {arm: arms[arm] for arm in names if arm != "null"}
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
-                sets.append(self._measure(timed, arms["null"], trial, share=PROMOTION_SHARE))
-                self._reveal.look(sets[-1], timed, arms["null"], trial, anew=True)
+                sets.append(self._measure(arms, trial, share=PROMOTION_SHARE))
+                self._reveal.look(sets[-1], arms, trial, anew=True)
                 trial.again(seat, LOT)
                 if number + 1 < self.promotion_sets:
                     stock.release()
@@ -285,9 +286,7 @@ class Judge:
             stock.close_sets()
         return self._closed(evaluation, secret, began)
 
-    def _measure(
-        self, arms: dict[str, Seat], null: Seat, trial: Trial | None = None, share: float = 1.0
-    ) -> Measured:
+    def _measure(self, arms: dict[str, Seat], trial: Trial | None = None, share: float = 1.0) -> Measured:
         side = self._need.side
         self.device.trim()
         secret = trial.secret if trial else Secret()
@@ -303,7 +302,7 @@ class Judge:
         eager_ms = (self._baselines.ms("eager") if self._baselines else None) or workload.eager_ms
         rounds = rounds_for(eager_ms, side.layout.count, share * self.device.timed_s)
         prepare = (lambda seat: seat.give_state(side.initial)) if workload.updated_state else None
-        measured = run_rounds(arms, null, draw, rounds, random.Random(secret.next()), check, prepare)
+        measured = run_rounds(arms, draw, rounds, random.Random(secret.next()), check, prepare)
         if trial is not None:
             self.device.honest(measured, "candidate", self.threads)
         return measured

@@ -28,7 +28,7 @@ from kernelskill.evaluation.sandbox import Launch
 LIGHT = ("torch",)
 HEAVY = (*LIGHT, "torch._dynamo", "torch._inductor.compile_fx")
 """What capturing a graph and compiling it would spend seconds on."""
-COMPILING = frozenset({"reference", "compile", "compile+graph"})
+COMPILING = frozenset({"reference", "stock"})
 """Roles that need the heavy imports."""
 AT_LOAD = (
     "PATH", "LANG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "TORCHINDUCTOR_COMPILE_THREADS",

@@ -48,7 +48,7 @@ class Worker:
     The process starts in the background; the first call waits for it, up to `limits.start_s`.
 
     Args:
-        role: "candidate", "reference", "null" or a stock arm; for messages.
+        role: "candidate", "reference" or "stock"; for messages.
         sandbox: how to confine it.
         limits: what it may use.
         threads: OpenMP and torch threads.
@@ -77,6 +77,8 @@ class Worker:
         self._greeted = False
         self._group = Group((), memory_bytes=0, processes=0)
         self._closed = False
+        self.frozen = False
+        """Whether its processes are stopped."""
         self._scratch = Path(tempfile.mkdtemp(prefix=prefix("worker"))) if sandbox.needs_folder else None
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours, CANDIDATE_REPLY if role == "candidate" else MAX_REPLY)
@@ -187,10 +189,13 @@ class Worker:
         if not processes.stop(self.pid):
             self.close()
             raise WorkerFailure(Status.INTEGRITY, "processes of the worker could not be stopped", "")
+        self.frozen = True
 
     def thaw(self) -> None:
         """Let a frozen tree go on."""
-        processes.signal_all(self.pid, signal.SIGCONT)
+        self.frozen = False
+        if not self._closed:  # its id may be another's by now
+            processes.signal_all(self.pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
         """Processor seconds used so far by the whole tree, ended children included, as the kernel counts them."""

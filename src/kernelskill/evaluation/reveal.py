@@ -31,15 +31,12 @@ does and the scatter of both."""
 class Audit:
     """Looks at every candidate that would count as faster."""
 
-    def look(
-        self, measured: Measured, arms: dict[str, Seat], null: Seat, trial: Trial, *, anew: bool = False
-    ) -> None:
+    def look(self, measured: Measured, arms: dict[str, Seat], trial: Trial, *, anew: bool = False) -> None:
         """Time arms with one call in flight where it matters; `measured` changes if the burst's times were too good.
 
         Args:
             measured: what bursts gave.
             arms: the candidate's seat under "candidate", and the others'.
-            null: a worker that only copies a ready result.
             trial: checks results.
             anew: look in any case, as for a winner.
 
@@ -54,14 +51,14 @@ class Audit:
         if not anew and ranked["candidate"] >= ranked[fastest]:
             return
         pair = {arm: arms[arm] for arm in ("candidate", fastest)}
-        alone = singly(pair, null, trial, CALLS)
+        alone = singly(pair, arms["eager"], trial, CALLS)
         excess = works_ahead(
             alone.times("candidate"), alone.times(fastest), ranked["candidate"], ranked[fastest]
         )
         if excess <= 0:
             return
         flag = f"one call at a time takes {excess:.3f} ms more than in a burst: ranked one call at a time"
-        _put(singly(arms, null, trial, ROUNDS), measured, flag)
+        _put(singly(arms, arms["eager"], trial, ROUNDS), measured, flag)
 
 
 def works_ahead(
@@ -82,6 +79,12 @@ def works_ahead(
 
 def singly(arms: dict[str, Seat], null: Seat, trial: Trial, rounds: int) -> Measured:
     """Rounds in which every arm gets one call, the same fresh input for all; the candidate's result is checked.
+
+    Args:
+        arms: who is timed.
+        null: whose worker is also asked for a ready result.
+        trial: checks results.
+        rounds: how many.
 
     Raises:
         WorkerFailure: an arm failed, or the candidate is wrong.

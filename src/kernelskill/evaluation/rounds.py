@@ -20,7 +20,7 @@ from kernelskill.records import Status
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
 WARM_UP = 2
 LEAST_SHARE = 0.1
-"""Share of the null worker's time that every call is taken to need at least."""
+"""Share of the ready result's time that every call is taken to need at least."""
 NO_OUTPUTS = torch.empty(0, dtype=torch.uint8)
 MORE_ROUNDS = 1.0
 """Rounds added at most, as a share of those planned, in place of disturbed ones."""
@@ -144,7 +144,6 @@ Prepare = Callable[[Seat], None]
 
 def run_rounds(
     arms: dict[str, Seat],
-    null: Seat,
     draw: Callable[[], torch.Tensor],
     rounds: int,
     order: random.Random,
@@ -154,8 +153,7 @@ def run_rounds(
     """Time all arms.
 
     Args:
-        arms: arm -> seat.
-        null: a seat whose worker only copies a ready result.
+        arms: arm -> seat; eager's worker is also asked to hand out a ready result, which is what the transport costs.
         draw: gives a fresh private batch; every round (warm-up included) has its own.
         rounds: how many are kept, after `WARM_UP` more.
         order: shuffles the arms.
@@ -166,7 +164,7 @@ def run_rounds(
         WorkerFailure: an arm failed.
     """
     kept: list[dict[str, Burst]] = []
-    seats = [*arms.items(), ("null", null)]
+    seats = [*arms.items(), ("null", arms["eager"])]
     most = rounds + round(MORE_ROUNDS * rounds)
     try:
         for number in range(WARM_UP + most):
@@ -187,7 +185,7 @@ def run_rounds(
     finally:
         for _, seat in seats:
             seat.wake()
-    return _summed(kept, rounds, null.inputs.count)
+    return _summed(kept, rounds, arms["eager"].inputs.count)
 
 
 def _summed(played: list[dict[str, Burst]], rounds: int, calls: int) -> Measured:

@@ -8,10 +8,12 @@ was spent between the answer and the stop is added to the worker's time.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean
+from typing import Any
 
 import torch
 
@@ -89,6 +91,8 @@ class Seat:
         trusted: bool = False,
     ) -> None:
         self.worker = worker
+        self.arm = ""
+        """Which of the stock arms that share the worker sits here."""
         self.inputs = inputs
         self.outputs = outputs
         self.seconds = seconds
@@ -97,7 +101,6 @@ class Seat:
         self._first_s = max(first_call_s, seconds)
         self._warm = False
         self._watched = watched
-        self._resting = False
         self.device = device
         self._trusted = trusted
         self._slots: list[Lent] = []
@@ -123,6 +126,12 @@ class Seat:
     def bind(self) -> None:
         """Bind the worker's calls to this seat's slots (again, after another seat of the same worker)."""
         self.worker.call("bind", timeout_s=self.seconds, **self._bind)
+
+    def of(self, arm: str) -> Seat:
+        """The same worker and slots for another of the arms that are loaded there; it has no state yet."""
+        seat = copy.copy(self)
+        seat.arm, seat.state, seat._warm = arm, None, False
+        return seat
 
     def burst(
         self, batch: torch.Tensor, *, command: str = "run", calls: int | None = None, rest: bool = False
@@ -152,7 +161,7 @@ class Seat:
         began = time.perf_counter()
         self._input[: len(batch)].copy_(batch)
         self.device.settle()
-        reply = self.worker.call(command, timeout_s=limit, order=list(range(count)))
+        reply = self._asked(command, count, limit)
         wall = time.perf_counter() - began
         late = self._stop() if self._watched else 0.0
         after = self._usage() if self._watched else Usage()
@@ -171,6 +180,10 @@ class Seat:
             flags=replies.flags(reply),
         )
 
+    def _asked(self, command: str, count: int, limit: float) -> dict[str, Any]:
+        whose = {"arm": self.arm} if self.arm else {}
+        return self.worker.call(command, timeout_s=limit, order=list(range(count)), **whose)
+
     def _usage(self) -> Usage:
         pid = self.worker.pid
         return Usage(self.worker.cpu_seconds(), contention.waited_seconds(pid))
@@ -178,24 +191,21 @@ class Seat:
     def _stop(self) -> float:
         """Stop the worker; processor seconds that it used since its answer."""
         answered = self.worker.cpu_seconds()
-        self._resting = True
         self.worker.freeze()
         return max(0.0, self.worker.cpu_seconds() - answered)
 
     def wake(self) -> None:
         """Let a resting worker go on."""
-        if self._resting:
-            self._resting = False
+        if self.worker.frozen:
             self.worker.thaw()
 
     def rest(self) -> None:
         """Stop the worker until its next burst, so that it cannot disturb others."""
-        self._resting = True
         self.worker.freeze()
 
     def trim(self) -> None:
         """Have a resting worker give back memory of the device that it only keeps for its next burst."""
-        resting = self._resting
+        resting = self.worker.frozen
         self.wake()
         self.worker.call("trim", timeout_s=self.seconds)
         if resting:

@@ -12,11 +12,19 @@ from kernelskill.records import StateSpec, Workload
 
 
 class State:
-    """The state of one worker, through a slot of its own."""
+    """The state of one worker (of one arm, where several share it), through a slot of its own."""
 
     def __init__(
-        self, worker: Worker, workload: Workload, seconds: float, *, by_shape: bool, device: Device = CPU
+        self,
+        worker: Worker,
+        workload: Workload,
+        seconds: float,
+        *,
+        by_shape: bool,
+        device: Device = CPU,
+        arm: str = "",
     ) -> None:
+        self._arm = arm
         self._device = device
         self._worker = worker
         self._seconds = seconds
@@ -71,5 +79,6 @@ class State:
             offsets=list(self._layout.starts),
             write=write,
             by_shape=self._by_shape,
+            **({"arm": self._arm} if self._arm else {}),
         )
         return replies.names(reply, "missing")

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import torch
 
-from kernelskill.errors import KernelSkillError, WorkerError
+from kernelskill.errors import WorkerError
 from kernelskill.evaluation.ahead import Ahead
 from kernelskill.evaluation.arms import Table
 from kernelskill.evaluation.process import Worker, WorkerFailure
 from kernelskill.evaluation.reference import ReferenceSide
 from kernelskill.evaluation.seat import Seat
-from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.records import Candidate
 
-NEEDED = ("eager", "twin", "null")
-"""Arms without which nothing can be timed; "twin" is a second eager."""
+TWIN = "twin"
+"""A second eager, in a process of its own."""
+
+
+Bench = tuple[dict[str, Seat], dict[str, str]]
+"""Seats of the stock arms of one process, and why others could not be had."""
 
 
 class Stock:
@@ -105,65 +109,81 @@ class Stock:
                 raise WorkerError(f"a stock arm that ran before does not start: {failed}")
         return {name: self.seats[name] for name in names}
 
-    def sets(self, names: Sequence[str], wanted: int, candidate: Candidate) -> list[dict[str, Seat]]:
+    def sets(self, arms: Sequence[str], wanted: int, candidate: Candidate) -> list[dict[str, Seat]]:
         """Fresh process sets started side by side, as many as memory holds; processes of the others are loaded ahead.
 
         Args:
-            names: arms, "candidate" among them.
+            arms: stock arms of each.
             wanted: how many sets, at most.
-            candidate: who that is.
+            candidate: who sits beside them, under "candidate".
 
         Raises:
             WorkerError: an arm that ran before does not start.
             WorkerFailure: the candidate does not; its verdict.
         """
-        count = self.table.sets_that_fit(len(names), wanted)
+        count = self.table.sets_that_fit(len(arms) + 1, wanted)
         if count < wanted:
-            self._ahead.load(names, wanted)
-        everyone = [f"{name}#{number}" for number in range(count) for name in names]
-        started, failed = self.start(everyone, candidate)
+            self._ahead.load(arms, wanted)
+        first = self._first()
+        benches, guests = self._together(
+            [lambda: self.table.bench(arms, self.side.initial, first, self._ahead.stock())] * count,
+            [lambda: self._warm(candidate, first)] * count,
+        )
+        failed = {arm: why for _, missing in benches for arm, why in missing.items()}
+        sets = [{**seats, "candidate": guest} for (seats, _), guest in zip(benches, guests, strict=True)]
         if failed:
-            _close(started.values())
+            _close(seat for seats in sets for seat in seats.values())
             raise WorkerError(f"a stock arm that ran before does not start: {failed}")
-        return [{name: started[f"{name}#{number}"] for name in names} for number in range(count)]
+        return sets
 
-    def start(
-        self, names: Sequence[str], candidate: Candidate | None = None
-    ) -> tuple[dict[str, Seat], dict[str, str]]:
-        """Warm seats of several arms ("eager", or "eager#2"), started side by side, and why others could not be had.
+    def start(self, arms: Sequence[str], *, twin: bool = False) -> tuple[dict[str, Seat], dict[str, str]]:
+        """Warm seats of stock arms, and why others could not be had.
+
+        Args:
+            arms: which ones; they share a process.
+            twin: whether to have a `TWIN` too.
 
         Raises:
-            WorkerError: one of those that are needed does not start.
-            WorkerFailure: the candidate does not; its verdict.
+            TaskError, StockFailure: eager does not start.
         """
+        first = self._first()
+        wanted: list[tuple[str, ...]] = [tuple(arms), *([("eager",)] if twin else [])]
+        benches, _ = self._together(
+            [partial(self.table.bench, names, self.side.initial, first) for names in wanted], []
+        )
+        seats, failed = benches[0]
+        return seats | ({TWIN: benches[1][0]["eager"]} if twin else {}), failed
+
+    def _first(self) -> torch.Tensor:
+        """A batch for first calls."""
         side = self.side
-        first = side.draw([secrets.randbits(62) for _ in range(side.layout.count)])
+        return side.draw([secrets.randbits(62) for _ in range(side.layout.count)])
 
-        def start(name: str) -> Seat:
-            arm = name.split("#")[0]
-            if candidate is not None and arm == "candidate":
-                return self._warm(candidate, first)
-            arm = "eager" if arm == "twin" else arm
-            return self.table.stock(arm, side.initial, first, self._ahead.stock(arm))
+    def _together(
+        self, benches: Sequence[Callable[[], Bench]], guests: Sequence[Callable[[], Seat]]
+    ) -> tuple[list[Bench], list[Seat]]:
+        """Start all of them side by side; where one does not start, none stays.
 
-        seats: dict[str, Seat] = {}
-        failed: dict[str, str] = {}
+        Raises:
+            KernelSkillError, WorkerFailure: what the first that failed raised.
+        """
         with ThreadPoolExecutor(max_workers=max(2, self.table.threads)) as starters:
-            started = {name: starters.submit(start, name) for name in names}
-        for name, future in started.items():
-            error = future.exception()
-            if error is None:
-                seats[name] = future.result()
-            elif isinstance(error, KernelSkillError):
-                failed[name] = error.line if isinstance(error, StockFailure) else str(error)[:300]
-            else:
-                _close(f.result() for f in started.values() if f.exception() is None)
-                raise error
-        lost = [name for name in failed if name.split("#")[0] in NEEDED]
-        if lost:
-            _close(seats.values())
-            raise WorkerError(f"the {lost[0]} arm does not start: {failed[lost[0]]}")
-        return seats, failed
+            ours = [starters.submit(work) for work in benches]
+            theirs = [starters.submit(work) for work in guests]
+        errors = [
+            error
+            for error in (
+                *(future.exception() for future in ours),
+                *(future.exception() for future in theirs),
+            )
+            if error is not None
+        ]
+        if errors:
+            started = [future.result()[0].values() for future in ours if not future.exception()]
+            _close(seat for seats in started for seat in seats)
+            _close(future.result() for future in theirs if not future.exception())
+            raise errors[0]
+        return [future.result() for future in ours], [future.result() for future in theirs]
 
     def _warm(self, candidate: Candidate, first: torch.Tensor) -> Seat:
         """A candidate whose kernels are built; it rests until it is asked for more."""

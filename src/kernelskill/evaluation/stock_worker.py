@@ -1,4 +1,4 @@
-"""Workers that hold no candidate: the reference, the stock arms, the null worker. Their failures are ours."""
+"""Workers that hold no candidate: the reference, the stock arms. Their failures are ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StockFailure(WorkerError):
     """A worker of ours failed. It never counts against a candidate.
 
     Args:
-        role: which one.
+        role: which one; the arm, where several share it.
         failure: what happened to it.
     """
 
@@ -40,7 +40,7 @@ class StockWorker(Worker):
         try:
             return super().call(command, timeout_s=timeout_s, **arguments)
         except WorkerFailure as failure:
-            raise StockFailure(self.role, failure) from failure
+            raise StockFailure(arguments.get("arm") or self.role, failure) from failure
 
     def give(self, slot: Lent, *, writable: bool) -> int:
         """As `Worker.give`.

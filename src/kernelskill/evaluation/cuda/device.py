@@ -43,7 +43,7 @@ RETURNS, RETURN_S = 10, 0.1
 ROUSED_S, ROUSED_SIDE = 1.5e-3, 4096
 """How long the GPU is kept at work before a burst, about, and the side of the products that do it."""
 SHORTER = 0.9
-"""Share of the null worker's burst below which a burst cannot have done what every burst does."""
+"""Share of the ready result's burst below which a burst cannot have done what every burst does."""
 
 
 class Cuda:
@@ -229,7 +229,7 @@ class Cuda:
                 ) from error
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
-        """Whether a burst took at least as long as the null worker's, which only copies and flushes as all do.
+        """Whether a burst took at least as long as the ready result's, which only copies and flushes as all do.
 
         Where its own clock is far behind the judge's, that is flagged.
 

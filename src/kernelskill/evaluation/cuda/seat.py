@@ -42,13 +42,12 @@ class CudaSeat(Seat):
         began = time.perf_counter()
         self._input[: len(batch)].copy_(batch)
         device.settle()
-        reply = self.worker.call(command, timeout_s=limit, order=list(range(count)))
+        reply = self._asked(command, count, limit)
         outputs.copy_(self._output[:used])
         device.settle()
         wall = time.perf_counter() - began
         clock = device.clocks.read()
         if self._watched:
-            self._resting = True
             self.worker.freeze()
             if not rest:
                 self.wake()

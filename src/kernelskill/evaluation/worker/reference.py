@@ -25,7 +25,7 @@ MODULE = "reference_source"
 
 
 def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str, Any]:
-    """Load the reference as one arm.
+    """Load the reference as one arm; others that were loaded before stay, each with a model of its own.
 
     Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none"; on a GPU also "graph",
     "compile+graph"), optional `precision` (value of `records.Precision`, for a GPU's settings).
@@ -37,20 +37,22 @@ def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str
     settings.prefer(message.get("precision", ""), session.device)
     torch.manual_seed(0)
     random.seed(0)
-    session.extra["reference"] = reference
     try:
-        session.extra["names"] = _names(session, reference)
+        # A pickle is read anew, or arms would share its object.
+        if session.extra.get("reference") != reference or reference["loader"] == "pickle":
+            session.extra["names"] = _names(session, reference)
+        session.extra["reference"] = reference
         session.model = settled(session, lambda: _built(reference, session.extra["names"]))
         _materialize(session)
     except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
         raise refused(error, session, "loading the reference") from None
     arm = message.get("arm") or ""
-    if arm.startswith("compile"):
-        session.call = torch.compile(session.model)
+    session.call = torch.compile(session.model) if arm.startswith("compile") else None
     if arm.endswith("graph"):
         from .graphs import Graphed
 
         session.call = Graphed(session.callable())
+    session.arms[arm] = session.model, session.call
     return {"names": state_names(session.model)}
 
 

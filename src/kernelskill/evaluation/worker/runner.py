@@ -68,9 +68,12 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 def handle_run(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Call forward on bound calls in the given `order`; reply times, thread count, advisory flags.
 
+    Message: `order`; `arm` where several share the worker.
+
     Raises:
         Failure: forward raised, or what it returned is not what it must be.
     """
+    session.turn_to(message.get("arm", ""))
     return _run(session, session.callable(), message["order"])
 
 

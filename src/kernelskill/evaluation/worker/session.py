@@ -33,7 +33,7 @@ class Session:
     """State of one worker. Handlers take it first: `handle_run(session, message) -> dict`."""
 
     role: str
-    """"candidate", "reference", "eager", "compile", "null": for messages only, nothing is decided by it."""
+    """"candidate", "reference" or "stock": for messages only, nothing is decided by it."""
     scratch: Path
     """Private writable folder; also the working directory, HOME and TMPDIR."""
     threads: int
@@ -51,6 +51,8 @@ class Session:
     """Files whose frames may be shown in a traceback; empty shows all frames outside this folder."""
     call: Callable[..., Any] | None = None
     """What `run` calls; `model` if None (an arm may put its compiled callable here)."""
+    arms: dict[str, tuple[Any, Callable[..., Any] | None]] = field(default_factory=dict)
+    """Stock arms that share this worker: what `model` and `call` are for each."""
     bound: list[BoundCall] = field(default_factory=list)
     outputs_tree: Any = None
     """Nesting that the outputs must have, as in `records.task`."""
@@ -72,6 +74,11 @@ class Session:
         """Give device memory that is only kept for later back, where it is much; not for arms that are timed."""
         if self.device == "cuda" and torch.cuda.memory_reserved() > MUCH:
             torch.cuda.empty_cache()
+
+    def turn_to(self, arm: str) -> None:
+        """Have an arm that is loaded here be the one that runs; "": the one that is."""
+        if arm:
+            self.model, self.call = self.arms[arm]
 
     def callable(self) -> Callable[..., Any]:
         """What `run` calls."""

@@ -15,7 +15,7 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 
     Message: `names` and, per name, `slot_ids`, `specs` (TensorSpec JSON: how the bytes lie in the slot) and optionally
     `offsets` (bytes, default 0); `write` true to change the model, false to read it out; `by_shape` true to let a name
-    that the model lacks be matched to the only free tensor of its shape and dtype.
+    that the model lacks be matched to the only free tensor of its shape and dtype; `arm` where several are here.
 
     Reply: `missing` (asked for, not in the model), `extra` (in the model, not asked for), `matched` (name -> other name
     used by shape). Writing goes through copy_ under no_grad, so version counters move.
@@ -23,6 +23,7 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         Failure: wrong-shape or wrong-dtype of a tensor under that name.
     """
+    session.turn_to(message.get("arm", ""))
     tensors = state_of(session.model)
     names: list[str] = message["names"]
     matched = _by_shape(names, message["specs"], tensors) if message.get("by_shape") else {}
