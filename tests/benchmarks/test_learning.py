@@ -19,7 +19,12 @@ from small_tasks import FIRST_TEN, TASKS, write
 def line(*over_eager, final=None, confirmed=None, band=0.02):
     """A run whose evaluations had these speedups over eager; None is one that failed."""
     found = [
-        {"id": f"c{number}", "over_eager": None if value is None else [value, value, value]}
+        {
+            "id": f"c{number}",
+            "base": f"c{number - 1}" if number else "",
+            "edits": [f"e{number}"],
+            "over_eager": None if value is None else [value, value, value],
+        }
         for number, value in enumerate(over_eager)
     ]
     last = final or max(range(len(over_eager)), key=lambda number: over_eager[number] or 0)
@@ -55,21 +60,34 @@ def test_counted_is_the_first_verified_candidate_within_the_noise():
     found = counted(line(1.0, 1.2, 1.5, confirmed=1.45), line(1.43, 1.0), 7)
     assert found["goal"] == pytest.approx(1.45 / (1 + NOISE), abs=1e-4)
     assert (found["empty"], found["filled"]) == (3, 1)
-    unlucky = counted(line(1.0, 1.5, confirmed=1.7), line(1.4, 1.5), 7)
+    unlucky = counted(line(1.0, 1.5, confirmed=1.7), line(1.4, None), 7)
     assert (unlucky["empty"], unlucky["filled"]) == (2, 7), (
         "the empty memory costs no more than its own answer"
     )
     assert counted(line(1.0, band=0.2), line(0.9), 7)["goal"] == pytest.approx(1 / 1.2, abs=1e-4)
 
 
+def test_the_same_program_has_the_same_speedup_whatever_its_time():
+    empty, filled = line(1.0, 1.2, 1.5, confirmed=1.6), line(1.3)
+    filled["evaluations"][0]["edits"] = ["e2", "e0", "e1"]
+    found = counted(empty, filled, 7)
+    assert (found["filled"], found["filled_by_times"]) == (1, 7)
+    filled["evaluations"][0]["over_eager"] = None  # not verified
+    assert counted(empty, filled, 7)["filled"] == 7
+
+
 def test_tasks_are_paired_after_their_repeats_were_averaged():
     rows = {
-        f"t{number}": [{"empty": 4, "filled": 2, "final_empty": 2.0, "final_filled": 2.1}] * 2
+        f"t{number}": [
+            {"empty": 4, "filled": 2, "filled_by_times": 3, "final_empty": 2.0, "final_filled": 2.1}
+        ]
+        * 2
         for number in range(6)
     }
-    rows["t6"] = [{"empty": 1, "filled": 2, "final_empty": 2.0, "final_filled": 2.0}]
+    rows["t6"] = [{"empty": 1, "filled": 2, "filled_by_times": 2, "final_empty": 2.0, "final_filled": 2.0}]
     found = compared(rows)
     assert found["ratio"] == pytest.approx(14 / 25, abs=1e-4)
+    assert found["ratio_by_times"] == pytest.approx(20 / 25, abs=1e-4)
     assert (found["fewer"], found["more"], found["tasks"]) == (6, 1, 7)
     assert found["p"] == pytest.approx(2 / 128)
     assert found["final_filled_over_empty"]["value"] == pytest.approx(1.05 ** (6 / 7))

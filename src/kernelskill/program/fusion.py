@@ -16,9 +16,10 @@ from kernelskill.program.naming import kernel_name, operand_names, result_names,
 from kernelskill.program.placing import Views, place
 from kernelskill.program.program import Kernel, Program
 from kernelskill.program.region import Region
+from kernelskill.program.uses import uses
 from kernelskill.program.values import Builder, Space, SplitAxis
 from kernelskill.program.views import VIEWS, aliases
-from kernelskill.records import Arg, Graph, GraphInput, GraphState, Node, Ref, TensorSpec
+from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
 
 __all__ = ["Kind", "Site", "build", "fuse", "is_convex", "place", "replaced", "sites"]
 
@@ -43,13 +44,14 @@ def build(graph: Graph, names: set[str]) -> tuple[Region, list[Ref], list[Ref]]:
     Raises:
         ProgramError: the nodes do not make one kernel; the message says why.
     """
-    nodes = [node for node in graph.nodes if node.name in names]
+    known = uses(graph)
+    nodes = known.sorted(names)
     outside = aliases(graph, names)
     if len(outside) == len(nodes):
         raise ProgramError("views alone need no kernel")
     head = next((node for node in nodes if node.op in HEADS), None)
-    specs = _specs(graph)
-    wanted = [ref for ref in _results(graph, names) if ref.node not in outside]
+    specs = known.specs
+    wanted = [ref for ref in known.results(names) if ref.node not in outside]
     if head is not None:
         first = head.args[0]
         assert isinstance(first, Ref)
@@ -95,32 +97,6 @@ def space_shape(space: Space) -> tuple[int, ...]:
     return tuple(space.extent(axes) for axes in space.dims)
 
 
-def _specs(graph: Graph) -> dict[tuple[str, int], TensorSpec]:
-    values: tuple[GraphInput | GraphState, ...] = (*graph.inputs, *graph.state)
-    specs = {(value.name, 0): value.spec for value in values}
-    for node in graph.nodes:
-        for output, spec in enumerate(node.outputs):
-            if spec is not None:
-                specs[node.name, output] = spec
-    return specs
-
-
-def _results(graph: Graph, names: set[str]) -> list[Ref]:
-    """Values of the nodes that somebody else uses, in order of the graph."""
-    used: dict[tuple[str, int], None] = {}
-    for node in graph.nodes:
-        if node.name not in names:
-            used.update({(ref.node, ref.output): None for ref in node.refs() if ref.node in names})
-    for value in (*graph.outputs, *graph.updates.values()):
-        if isinstance(value, Ref) and value.node in names:
-            used[value.node, value.output] = None
-    position = {node.name: index for index, node in enumerate(graph.nodes)}
-    return [
-        Ref(node=node, output=output)
-        for node, output in sorted(used, key=lambda key: (position[key[0]], key[1]))
-    ]
-
-
 # -- fusing ------------------------------------------------------------------------------------------
 
 
@@ -136,7 +112,7 @@ def fuse(program: Program, nodes: Site | set[str], *, name: str = "", skill: str
     region, reads, gives = build(program.graph, names)
     names -= kept_views(program.graph, names)
     title = identifier(name or kernel_name(program.graph, names), taken_names(program, names))
-    specs = _specs(program.graph)
+    specs = uses(program.graph).specs
     kernel = Kernel(
         name=title,
         body=region,
@@ -159,8 +135,8 @@ def taken_names(program: Program, names: set[str]) -> set[str]:
 
 def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives: list[Ref]) -> Graph:
     """The graph with a kernel call in place of some nodes."""
-    specs = _specs(graph)
-    inside = [node for node in graph.nodes if node.name in names]
+    known = uses(graph)
+    specs, inside = known.specs, known.sorted(names)
     call = Node(
         name=f"{kernel}_out",
         op=f"kernel:{kernel}",
@@ -176,11 +152,12 @@ def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives
         return tuple(moved(item) for item in arg) if isinstance(arg, tuple) else arg
 
     nodes = [node for node in graph.nodes if node.name not in names]
-    place_at = 1 + max(
-        (index for index, node in enumerate(nodes) if node.name in {ref.node for ref in reads}), default=-1
-    )
+    read = {ref.node for ref in reads}
+    place_at = 1 + max((index for index, node in enumerate(nodes) if node.name in read), default=-1)
     renamed = [
-        node.model_copy(
+        node
+        if names.isdisjoint(known.feeds[node.name])
+        else node.model_copy(
             update={
                 "args": tuple(moved(arg) for arg in node.args),
                 "kwargs": {key: moved(arg) for key, arg in node.kwargs.items()},
@@ -200,25 +177,17 @@ def replaced(graph: Graph, names: set[str], kernel: str, reads: list[Ref], gives
 def kept_views(graph: Graph, names: set[str]) -> set[str]:
     """Views of outside tensors that others use as well, and those that they are views of: the kernel has its own."""
     views = aliases(graph, names)
-    kept = {ref.node for ref in _results(graph, names)} & views
-    for node in reversed(graph.nodes):
+    known = uses(graph)
+    kept = {ref.node for ref in known.results(names)} & views
+    for node in reversed(known.sorted(views)):
         if node.name in kept:
-            kept |= {ref.node for ref in node.refs()} & views
+            kept |= known.feeds[node.name] & views
     return kept
 
 
 def is_convex(graph: Graph, names: set[str]) -> bool:
     """Whether no path leaves the set and comes back."""
-    names = names - aliases(graph, names)
-    tainted: set[str] = set()
-    for node in graph.nodes:
-        feeds = {ref.node for ref in node.refs()}
-        if node.name in names:
-            if feeds & tainted:
-                return False
-        elif feeds & (names | tainted):
-            tainted.add(node.name)
-    return True
+    return not uses(graph).comes_back(names - aliases(graph, names))
 
 
 # -- finding sites -----------------------------------------------------------------------------------
@@ -234,7 +203,7 @@ def sites(program: Program, kind: Kind) -> list[Site]:
             continue
         site = _grown(graph, node, used, rows=kind != "elementwise")
         if site and _worthwhile(graph, site, kind):
-            found.append(tuple(item.name for item in graph.nodes if item.name in site))
+            found.append(tuple(item.name for item in uses(graph).sorted(site)))
             used |= site
     return found
 
@@ -265,14 +234,13 @@ def _grown(graph: Graph, start: Node, used: set[str], rows: bool) -> set[str] | 
         return is_convex(graph, names)
 
     site = {start.name}
-    by_name = {node.name: node for node in graph.nodes}
     if not fits(site):
         return None
     growing = True
     while growing:
         growing = False
         for node in _neighbours(graph, site):
-            if node.name in used | site or not fusable(by_name[node.name]) or (not rows and node.op in HEADS):
+            if node.name in used | site or not fusable(node) or (not rows and node.op in HEADS):
                 continue
             for more in _additions(graph, node):
                 if not more & used and fits(site | more):
@@ -286,16 +254,15 @@ def _additions(graph: Graph, node: Node) -> list[set[str]]:
     """A node; and for a view, which may be worth nothing alone, the node with one that uses it."""
     additions = [{node.name}]
     if node.op in VIEWS:
-        takers = [item for item in graph.nodes if any(ref.node == node.name for ref in item.refs())]
-        additions += [{node.name, item.name} for item in takers if fusable(item)]
+        known = uses(graph)
+        takers = known.takers(node.name)
+        additions += [{node.name, name} for name in takers if fusable(known.nodes[name])]
     return additions
 
 
 def _neighbours(graph: Graph, site: set[str]) -> list[Node]:
     """Nodes that give to or take from the site: consumers first, then producers, nearest first."""
-    feeds = {ref.node for node in graph.nodes if node.name in site for ref in node.refs()} - site
-    takers = [
-        node for node in graph.nodes if node.name not in site and any(ref.node in site for ref in node.refs())
-    ]
-    givers = [node for node in reversed(graph.nodes) if node.name in feeds]
-    return [*takers, *givers]
+    known = uses(graph)
+    takers = {user for name in site for user in known.takers(name)} - site
+    givers = {name for taker in site for name in known.feeds[taker]} - site
+    return [*known.sorted(takers), *reversed(known.sorted(givers))]

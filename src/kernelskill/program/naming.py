@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from kernelskill.program.identifiers import RESERVED
 from kernelskill.program.lowering import CREATE
+from kernelskill.program.uses import uses
 from kernelskill.program.views import VIEWS
 from kernelskill.records import Graph, Node, Ref
 
@@ -55,7 +56,7 @@ def word(node: Node) -> str:
 
 def words(graph: Graph, names: set[str]) -> list[str]:
     """Operators of some nodes that compute something, each once."""
-    nodes = [node for node in graph.nodes if node.name in names]
+    nodes = uses(graph).sorted(names)
     return list(dict.fromkeys(word(node) for node in nodes if node.op not in VIEWS and node.op not in CREATE))
 
 
@@ -101,7 +102,7 @@ def result_names(graph: Graph, results: Iterable[Ref]) -> list[str]:
 
 def _composed(graph: Graph, names: set[str], found: list[str]) -> str:
     """The name of a well-known composition of operators; "" where they are none."""
-    nodes = [node for node in graph.nodes if node.name in names]
+    nodes = uses(graph).sorted(names)
     if "tanh" in found and set(found) <= {"tanh", "mul", "add", "pow"}:
         numbers = [arg for node in nodes for arg in node.args if isinstance(arg, float)]
         if any(abs(number - GELU_CUBE) < 1e-6 for number in numbers):

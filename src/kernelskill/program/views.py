@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelskill.errors import ProgramError
+from kernelskill.program.uses import uses
 from kernelskill.program.values import Builder, Dims, SplitAxis, Value
 from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
 
@@ -44,8 +45,8 @@ class View:
 def aliases(graph: Graph, names: set[str]) -> set[str]:
     """Nodes of the set that are views of tensors from outside it."""
     found: set[str] = set()
-    for node in graph.nodes:
-        if node.name in names and node.op in VIEWS:
+    for node in uses(graph).sorted(names):
+        if node.op in VIEWS:
             source = node.args[0]
             if isinstance(source, Ref) and (source.node not in names or source.node in found):
                 found.add(node.name)

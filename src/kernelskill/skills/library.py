@@ -10,14 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from kernelskill.errors import KernelSkillError, ProgramError, SkillError
 from kernelskill.records import Attempt, Edit, Facts, GateDecision, Json, Retrieval
 from kernelskill.skills.card import CARD, Card, read_card
 from kernelskill.skills.evidence import NEWEST, EvidenceStore
 from kernelskill.skills.experience import Evidence, context_of, evidence_of
 from kernelskill.skills.gate import Situation, assess, decide, is_ruled_out
+from kernelskill.skills.programs import Programs
 from kernelskill.skills.proven import fitting, proven
 from kernelskill.skills.quarantine import Quarantine
 from kernelskill.skills.ranking import Estimate, estimate, of_program
@@ -83,6 +82,7 @@ class ExpertLibrary:
             distilled = self._quarantine.folders()
         self._cards = {card.id: card for card in read_cards((*folders(extra), *distilled))}
         self._recipes: dict[str, ModuleType] = {}
+        self._programs = Programs()
 
     def cards(self) -> tuple[Card, ...]:
         """All cards, in order of reading."""
@@ -119,7 +119,7 @@ class ExpertLibrary:
         space holds a value that evidence proves begins with it. A recipe that breaks on a program offers nothing there:
         a plug-in's fault must not end a run. It is logged.
         """
-        card, parsed = self.card(skill), _parse(program)
+        card, parsed = self.card(skill), self._programs.parsed(program)
         edits = self._offered(card, parsed, facts)
         if card.subject == "program":
             return edits
@@ -136,7 +136,7 @@ class ExpertLibrary:
         A micro skill waits for measured facts. Where none is there yet, verified gains in like contexts stand in for
         them, unless what is known speaks against the skill. Of several edits that set the same, the best is given.
         """
-        parsed, situation = _parse(program), assess(facts)
+        parsed, situation = self._programs.parsed(program), assess(facts)
         found: list[tuple[Edit, float]] = []
         for card in self._cards.values():
             rows = self._rows(card) if card.kind == "micro" and card.subject == "kernel" else ()
@@ -165,7 +165,7 @@ class ExpertLibrary:
         recipe = self._recipe(card)
         if recipe is None:
             raise ProgramError(f"skill {card.id} is knowledge, it has no recipe to apply")
-        before = _parse(program)
+        before = self._programs.parsed(program)
         try:
             after: Program = recipe.apply(before, edit)
         except KernelSkillError:
@@ -177,7 +177,7 @@ class ExpertLibrary:
             ) from error
         if len(after.skills) == len(before.skills):
             after = after.with_skill(card.id)
-        return after.model_dump(mode="json")
+        return self._programs.printed(after)
 
     def remember(self, attempt: Attempt, facts: Facts, context: Json) -> None:
         """Add the row of one judged attempt; `context` is `{"run": id, "task": id}`. Idempotent.
@@ -321,17 +321,6 @@ def load_recipe(path: Path) -> ModuleType:
         if not callable(getattr(module, name, None)):
             raise SkillError(f"{path}: {name}: must be a function of the recipe")
     return module
-
-
-def _parse(program: Json) -> Program:
-    from kernelskill.program.program import Program
-
-    try:
-        return Program.model_validate(program)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ProgramError(f"not a program: {where}: {first['msg']}") from error
 
 
 def _share(situation: Situation, subject: str) -> float | None:

@@ -51,6 +51,8 @@ class Editor:
         self.outputs: list[Arg] = list(graph.outputs)
         self.updates = dict(graph.updates)
         self.counts: dict[str, int] = {}
+        self._takers: dict[str, dict[str, None]] = {}
+        """Node -> nodes that use, or once used, a result of it, in order of the graph as it was."""
         for node in graph.nodes:
             self._count(node, 1)
         for ref in self.results():
@@ -59,6 +61,7 @@ class Editor:
     def _count(self, node: Node, step: int) -> None:
         for ref in node.refs():
             self.counts[ref.node] = self.counts.get(ref.node, 0) + step
+            self._takers.setdefault(ref.node, {})[node.name] = None
 
     def results(self) -> list[Ref]:
         """Values that leave the graph: outputs and new buffer values."""
@@ -70,7 +73,8 @@ class Editor:
 
     def uses_of(self, name: str, output: int) -> int:
         """How often one result of a node is used."""
-        refs = [ref for node in self.nodes.values() for ref in node.refs()] + self.results()
+        takers = [self.nodes[taker] for taker in self._takers.get(name, ()) if taker in self.nodes]
+        refs = [ref for node in takers for ref in node.refs()] + self.results()
         return refs.count(Ref(node=name, output=output))
 
     def producer(self, value: Arg) -> Node | None:
@@ -127,8 +131,9 @@ class Editor:
     def replace(self, node: Node, value: Ref) -> None:
         """Let all uses of output 0 of a node read `value`; the node itself goes when it is unused."""
         names = {node.name: value}
-        for other in list(self.nodes.values()):
-            if any(ref.node == node.name for ref in other.refs()):
+        for taker in list(self._takers.get(node.name, ())):
+            other = self.nodes.get(taker)
+            if other is not None and any(ref.node == node.name for ref in other.refs()):
                 self.put(
                     other.model_copy(
                         update={
