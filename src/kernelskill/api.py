@@ -109,7 +109,12 @@ def optimize(
     folder = begin(
         settings,
         lambda storage: load_task(
-            target, inputs=inputs, init=init, precision=settings.precision, storage=storage
+            target,
+            inputs=inputs,
+            init=init,
+            precision=settings.precision,
+            weights=settings.weights,
+            storage=storage,
         ),
     )
     run = carry_on(folder, progress or SilentProgress())
@@ -146,7 +151,10 @@ def evaluate(
 
     settings = config or load_config()
     tell = progress or (lambda _: None)
-    task = load_task(reference, inputs=inputs, init=init, precision=settings.precision, storage=storage)
+    task = load_task(
+        reference, inputs=inputs, init=init, precision=settings.precision, weights=settings.weights,
+        storage=storage,
+    )  # fmt: skip
     text = Path(candidate).read_text(encoding="utf-8") if _is_file(candidate) else str(candidate)
     proposal = Candidate(id="candidate", source=text, author="user")
     evaluator = build_evaluator(settings, task)

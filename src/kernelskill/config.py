@@ -20,7 +20,7 @@ import platformdirs
 from pydantic import Field, ValidationError
 
 from kernelskill.errors import ConfigError, MissingExtraError, SandboxError, WorkerError
-from kernelskill.records import Budget, Json, Precision, Record, Scalar, Task, Workload
+from kernelskill.records import Budget, Json, Precision, Record, Scalar, Task, Weights, Workload
 from kernelskill.records.evaluation import Label
 from kernelskill.records.model import ModelSettings
 
@@ -48,6 +48,8 @@ class Config(Record):
     """Which GPU, as torch counts them."""
     precision: Precision = Precision.MATCH
     """Accuracy owed: match = as accurate as eager as the task runs it."""
+    weights: Weights = "live"
+    """live = parameters may change between calls; frozen = they never do, and stock arms may fold them in as well."""
     threads: int | None = None
     """Threads of every arm; default: all cores."""
     allow: tuple[Label, ...] = ()

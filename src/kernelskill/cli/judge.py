@@ -18,6 +18,7 @@ from kernelskill.cli.options import (
     SandboxOption,
     TargetOption,
     ThreadsOption,
+    WeightsOption,
     guarded,
     settings_of,
 )
@@ -38,6 +39,7 @@ def evaluate(
     config: ConfigOption = None,
     target: TargetOption = None,
     precision: PrecisionOption = None,
+    weights: WeightsOption = None,
     threads: ThreadsOption = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Screen only; no re-timing in fresh processes.")
@@ -73,6 +75,7 @@ def evaluate(
             config,
             target=target,
             precision=precision,
+            weights=weights,
             threads=threads,
             tolerance=tolerance,
             require_sandbox=require_sandbox,

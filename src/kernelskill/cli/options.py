@@ -45,6 +45,13 @@ PrecisionOption = Annotated[
         "--precision", help="Accuracy owed: match (as accurate as eager as it is), fp32, tf32, reduced."
     ),
 ]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        help="live (may change between calls), or frozen: a track of its own, whose stock arms fold them in too.",
+    ),
+]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every arm.")]
 RunsOption = Annotated[Path | None, typer.Option("--runs", help="Folder that run folders are made in.")]
 RunArgument = Annotated[

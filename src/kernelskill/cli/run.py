@@ -29,6 +29,7 @@ from kernelskill.cli.options import (
     SandboxOption,
     TargetOption,
     ThreadsOption,
+    WeightsOption,
     guarded,
     settings_of,
 )
@@ -41,6 +42,7 @@ def optimize(
     config: ConfigOption = None,
     target: TargetOption = None,
     precision: PrecisionOption = None,
+    weights: WeightsOption = None,
     threads: ThreadsOption = None,
     runs: RunsOption = None,
     rounds: Annotated[int | None, typer.Option(min=0, help="Rounds after the first versions.")] = None,
@@ -80,8 +82,8 @@ def optimize(
         from kernelskill.tasks import load_task
 
         settings = settings_of(
-            config, target=target, precision=precision, threads=threads, runs=runs, tolerance=tolerance,
-            require_sandbox=require_sandbox, skills=skills or None, search=search,
+            config, target=target, precision=precision, weights=weights, threads=threads, runs=runs,
+            tolerance=tolerance, require_sandbox=require_sandbox, skills=skills or None, search=search,
             budget={"rounds": rounds, "seconds": seconds},
             allow=[label.strip() for label in allow.split(",")] if allow else None,
             agents=[name.strip() for name in agents.split(",")] if agents else None,
@@ -96,7 +98,12 @@ def optimize(
         folder = session.begin(
             settings,
             lambda storage: load_task(
-                wanted, inputs=inputs, init=init, precision=settings.precision, storage=storage
+                wanted,
+                inputs=inputs,
+                init=init,
+                precision=settings.precision,
+                weights=settings.weights,
+                storage=storage,
             ),
         )
         return carry_on(folder, as_json)

@@ -9,15 +9,19 @@ from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.reference import ReferenceSide
 from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.evaluation.trial import Trial
-from kernelskill.records import Finding, Workload
+from kernelskill.records import Finding, Weights, Workload
 
 OVERHEAD_MS = 0.02
 COPIES = 6
 """Copies of a call's inputs and outputs that a judgement holds at a time, about."""
 
 
-def memory_findings(workload: Workload, bytes_free: int) -> tuple[Finding, ...]:
-    """Whether a call fits into memory as often as it must."""
+def known_findings(workload: Workload, bytes_free: int, weights: Weights) -> tuple[Finding, ...]:
+    """Whether a call fits into memory as often as it must, and whether weights that are to be frozen stay."""
+    if weights == "frozen" and workload.updated_state:
+        changed = ", ".join(sorted(workload.updated_state)[:3])
+        message = f"forward rewrites {changed}: nothing is frozen here; use --weights live"
+        return (Finding(code="not-frozen", message=message, fatal=True),)
     moved = sum(spec.nbytes for spec in (*workload.inputs, *workload.outputs))
     if moved * COPIES <= bytes_free:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 
@@ -57,10 +57,6 @@ class Device(Protocol):
         """A seat needs its memory no more."""
         ...
 
-    def binding(self, nbytes: int) -> dict[str, Any]:
-        """What `bind` says beside the slots, for calls that move so many bytes in all."""
-        ...
-
     def private(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy in the judge's own memory on this device."""
         ...
@@ -99,6 +95,10 @@ class Device(Protocol):
 
     def lease(self) -> AbstractContextManager[None]:
         """The device to oneself, while something is timed."""
+        ...
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Within a lease: others may time meanwhile, as processes start and kernels are built."""
         ...
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
@@ -145,10 +145,6 @@ class Cpu:
         """Free it."""
         slot.close()
 
-    def binding(self, nbytes: int) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
     def private(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy."""
         return tensor.clone()
@@ -188,6 +184,10 @@ class Cpu:
 
     def lease(self) -> AbstractContextManager[None]:
         """None: others on the machine are seen by their effect."""
+        return nullcontext()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Nothing to lend."""
         return nullcontext()
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:

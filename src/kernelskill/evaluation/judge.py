@@ -99,20 +99,18 @@ class Judge:
 
     def describe(self) -> Workload:
         """Run the reference once, confined, and audit what can be proven on this task."""
-        limits = reference_limits(self.device)
-        worker = reference.reference_worker(
-            "reference", self.task, self.sandbox, limits, self.threads, None, self.device.name
-        )
+        settings = (self.sandbox, reference_limits(self.device), self.threads, None, self.device.name)
+        worker = reference.reference_worker("reference", self.task, *settings)
         try:
             workload = reference.describe(worker, self.task, secrets.randbits(62))
         finally:
             worker.close()
-        findings = [*workload.findings, *audit.memory_findings(workload, self.device.free_bytes())]
+        known = audit.known_findings(workload, self.device.free_bytes(), self.task.weights)
+        findings = [*workload.findings, *known]
         self.adopt(workload, None)
         if not any(finding.fatal for finding in findings):
             findings += self._retried(lambda: audit.power_findings(self._need.side, self._trial(Secret())))
-        findings += audit.time_findings(workload)
-        workload = workload.model_copy(update={"findings": tuple(findings)})
+        workload = workload.model_copy(update={"findings": (*findings, *audit.time_findings(workload))})
         self.adopt(workload, None)
         return workload
 
@@ -162,7 +160,8 @@ class Judge:
         said = " and ".join("torch.compile" if arm == "compile" else arm for arm in stock.table.timed_arms)
         self._say(f"starting {said}")
         stock.release()
-        arms, failed = stock.start(stock.table.timed_arms, twin=True)
+        with self.device.aside():
+            arms, failed = stock.start(stock.table.timed_arms, twin=True)
         stock.seats = dict(arms)
         if self.device.name == "cpu":  # on a GPU a further worker takes seconds; there the selftest does it
             canary.sing(stock.table, self._trial(Secret()))
@@ -230,16 +229,16 @@ class Judge:
         secret, trial = Secret(), None
         seat: Seat | None = None
         try:
-            seat = self._need.candidate(candidate)
-            secret = Secret(self.replayed)
-            trial = self._trial(secret)
+            with self.device.aside():
+                seat = self._need.candidate(candidate)
+                secret = Secret(self.replayed)
+                trial = self._trial(secret)
+                self._need.build(seat, trial.seeds(1))
             self._need.start_spare()
-            seat.give_state(trial.reference.initial)
             trial.families(seat)
             self._need.await_spare()
             arms = self._need.live(self._stock_arms())
-            base_seat = self._need.base(base) if base is not None else None
-            if base_seat is not None:
+            if base is not None and (base_seat := self._need.base(base)) is not None:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, trial)
             self._reveal.look(measured, {"candidate": seat, **arms}, trial)
@@ -263,7 +262,9 @@ class Judge:
         names = self._stock_arms(NEAR)
         try:
             for number in range(self.promotion_sets):
-                waiting = waiting or stock.sets(names, self.promotion_sets - number, candidate)
+                if not waiting:
+                    with self.device.aside():
+                        waiting = stock.sets(names, self.promotion_sets - number, candidate)
                 stock.seats = arms = waiting.pop(0)
                 seat = arms["candidate"]
                 if trial is None:
@@ -381,8 +382,8 @@ class Judge:
             return step()
 
     def _trial(self, secret: Secret, tolerance: str = "") -> Trial:
-        need, precision = self._need, self.task.precision
-        return Trial(need.table.workload, need.side, precision, tolerance or self.tolerance, secret)
+        need = self._need
+        return Trial(need.table.workload, need.side, self.task, tolerance or self.tolerance, secret)
 
     def _stock_arms(self, near: float = 1.0) -> tuple[str, ...]:
         """Eager, the fastest arm, and those that take at most `near` times as long."""

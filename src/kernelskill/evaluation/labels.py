@@ -14,7 +14,8 @@ from kernelskill.evaluation import contract, replies
 from kernelskill.evaluation.process import WorkerFailure
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.stock_worker import StockFailure
-from kernelskill.evaluation.trial import Trial
+from kernelskill.evaluation.trial import PERTURBED, Trial
+from kernelskill.evaluation.verdict import Wrong
 from kernelskill.records import Json, Labels
 from kernelskill.records.evaluation import Label
 
@@ -29,7 +30,7 @@ WATCHED_RATIO, WATCHED_US = 1.5, 50.0
 LOOKS = 3
 """How often a call is watched at most, as long as it takes longer."""
 MOST_OPERATORS = 24
-HARMLESS = frozenset({"algebraic", "specialised"})
+HARMLESS = frozenset({"algebraic", "specialised", "frozen-weights"})
 """Labels that say something beside what ran; no policy excludes them."""
 DECOY = "its own kernels decide nothing: without them the result is the same"
 
@@ -51,6 +52,7 @@ def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...], trial: Tr
         seat.wake()
         seat.give_state(trial.reference.initial)
         seen, slower = _watched(seat, trial)
+        frozen = ignores_weights(seat, trial)
     except WorkerFailure as failure:
         return Labels(flags=(*flags, f"could not be observed: {replies.text(failure.detail, 100)}"))
     flags += noted(seen)
@@ -60,7 +62,8 @@ def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...], trial: Tr
     knocked = without_its_kernels(seat, trial) if seen.get("own_code") is True else None
     if slower:  # whatever ran here, it is not what was timed
         knocked, seen = Knocked(same=False, call_us=None), {**seen, "own_share_ratio": 0.0}
-    return labels_of(seen, flags, skills, knocked, specialised=bool(narrow))
+    found = labels_of(seen, flags, skills, knocked, specialised=bool(narrow))
+    return found.model_copy(update={"kinds": (*found.kinds, "frozen-weights")}) if frozen else found
 
 
 def _watched(seat: Seat, trial: Trial) -> tuple[Json, str]:
@@ -108,6 +111,27 @@ def without_its_kernels(seat: Seat, trial: Trial) -> Knocked | None:
         return None
     mine = seat.outputs.views(burst.outputs, 0)
     return Knocked(same=contract.alike(trial, mine, due), call_us=1e3 * burst.worker_ms)
+
+
+def ignores_weights(seat: Seat, trial: Trial) -> bool:
+    """Whether changed parameters are not noticed; asked only where they are frozen, and that is allowed.
+
+    Raises:
+        WorkerFailure: the candidate failed.
+    """
+    initial = trial.reference.initial
+    if not (trial.frozen and initial):
+        return False
+    errors = list(trial.errors)
+    try:
+        trial.hidden_family(seat, PERTURBED)
+    except Wrong:
+        return True
+    finally:
+        trial.errors = errors
+        trial.reference.give_state(initial)
+        seat.give_state(initial)
+    return False
 
 
 def specialised(seat: Seat, trial: Trial) -> str:

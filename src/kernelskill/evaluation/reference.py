@@ -62,6 +62,7 @@ def load_arm(worker: StockWorker, task: Task, arm: str) -> None:
             reference=task.reference.model_dump(mode="json"),
             arm=arm,
             precision=task.precision.value,
+            weights=task.weights,
         )
     except StockFailure as failure:
         raise TaskError(f"{task.name}: {failure.line}") from failure

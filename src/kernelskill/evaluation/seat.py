@@ -116,7 +116,6 @@ class Seat:
                 "tree": inputs_tree,
                 "outputs_tree": outputs_tree,
                 "count": inputs.count,
-                **device.binding(inputs.nbytes + outputs.nbytes),
             }
             self.bind()
         except BaseException:  # whatever ended the seating, the memory must not stay behind

@@ -47,6 +47,15 @@ class Stock:
         spare, self._spare = self._spare, None
         return self.table.candidate(candidate, spare)
 
+    def build(self, seat: Seat, seeds: list[int]) -> None:
+        """A candidate's first call, in which kernels are built.
+
+        Raises:
+            WorkerFailure: it failed; the candidate's verdict.
+        """
+        seat.give_state(self.side.initial)
+        seat.burst(self.side.draw(seeds), calls=1)
+
     def start_spare(self) -> None:
         """Start the next candidate's worker, which knows of no candidate yet; call when nothing is being timed.
 

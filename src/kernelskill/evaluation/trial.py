@@ -16,7 +16,7 @@ from kernelskill.evaluation.seat import POISON, Burst, Seat, results
 from kernelskill.evaluation.secret import Secret
 from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.evaluation.verdict import Wrong
-from kernelskill.records import FamilyError, Labels, Precision, Status, Workload
+from kernelskill.records import FamilyError, Labels, Precision, Status, Task, Workload
 
 PERTURBED, TOUCHED = "perturbed-parameters", "touched-parameters"
 """All parameters moved; only one element in `families.TOUCHED_OF` of each, so that no sample of them tells."""
@@ -35,13 +35,14 @@ class Trial:
         self,
         workload: Workload,
         reference: ReferenceSide,
-        precision: Precision,
+        task: Task,
         tolerance: str,
         secret: Secret,
     ) -> None:
         self.workload = workload
         self.reference = reference
-        self.precision = precision
+        self.precision = task.precision
+        self.frozen = task.weights == "frozen"
         self.tolerance = tolerance
         self.secret = secret
         inputs = sum(spec.numel for spec in workload.inputs)
@@ -103,7 +104,7 @@ class Trial:
         initial = self.reference.initial
         self.family(seat, "task", initial)
         for family in self._hidden(lot):
-            self._hidden_family(seat, family)
+            self.hidden_family(seat, family)
         seat.give_state(initial)
         self.reference.give_state(initial)
         self.flags += contract.keep(self, seat)
@@ -123,7 +124,7 @@ class Trial:
         """
         try:
             for family in self._hidden(lot):
-                self._hidden_family(seat, family)
+                self.hidden_family(seat, family)
         except Wrong as wrong:
             wrong.detail = f"once it had been timed: {wrong.detail}"
             raise
@@ -136,12 +137,20 @@ class Trial:
         if self.tolerance != "relative":
             return []
         found = [family for family in FAMILIES if self.reference.places(family)]
-        found += [TOUCHED, PERTURBED] if self.reference.initial else []  # few changes first: see `touched`
+        if self.reference.initial and not self.frozen:
+            found += [TOUCHED, PERTURBED]  # few changes first: see `touched`
         if lot is None:
             return found
         return random.Random(self.secret.next()).sample(found, min(lot, len(found)))
 
-    def _hidden_family(self, seat: Seat, family: str) -> None:
+    def hidden_family(self, seat: Seat, family: str) -> None:
+        """Compare on a family that is not the task's own.
+
+        Raises:
+            Wrong: a gate failed.
+            WorkerFailure: the candidate failed.
+            StockFailure: the reference failed.
+        """
         initial = self.reference.initial
         change = {TOUCHED: touched, PERTURBED: perturbed}.get(family)
         if change is None:

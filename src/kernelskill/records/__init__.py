@@ -17,6 +17,7 @@ from kernelskill.records.graph import Arg, Graph, GraphInput, GraphState, Node, 
 from kernelskill.records.run import (
     Attempt,
     Budget,
+    Declined,
     Diagnosis,
     GateDecision,
     Outcome,
@@ -53,6 +54,7 @@ from kernelskill.records.task import (
     Reference,
     StateSpec,
     Task,
+    Weights,
     Workload,
 )
 from kernelskill.records.tensors import (
@@ -64,11 +66,11 @@ from kernelskill.records.tensors import (
 
 __all__ = [
     "DTYPE_BYTES", "FLOATING", "Answer", "Arg", "Attempt", "Baselines", "Budget", "Candidate", "Ceilings",
-    "Comparison", "Diagnosis", "Edit", "Evaluation", "Fact", "Facts", "FamilyError", "Finding", "Floor",
+    "Comparison", "Declined", "Diagnosis", "Edit", "Evaluation", "Fact", "Facts", "FamilyError", "Finding", "Floor",
     "Foreign", "GateDecision", "Graph", "GraphInput", "GraphState", "GroupScore", "InputLaw", "Interval",
     "Json", "Labels", "Node", "NonFinite", "Outcome", "Plan", "Precision", "Profile", "Record", "Ref",
     "Reference", "Result", "Retrieval", "Round", "Run", "Scalar", "SecondVerdict", "Seeds", "Spread",
     "StateSpec", "Status", "StepProfile", "StockTime", "StockTimes", "StopReason", "Suite", "SuiteComparison",
     "SuiteKind", "SuiteManifest", "SuiteScore", "SuiteSession", "SuiteTask", "Task", "TaskChange", "TaskOutcome",
-    "TaskResult", "TensorSpec", "Timing", "Workload", "contiguous_stride",
+    "TaskResult", "TensorSpec", "Timing", "Weights", "Workload", "contiguous_stride",
 ]  # fmt: skip

@@ -122,6 +122,12 @@ class Seeds(Record):
     plans: tuple[Plan, ...]
 
 
+class Declined(Record):
+    """Why a planner had nothing to try on a base."""
+
+    reason: str
+
+
 class Round(Record):
     """What was known at the start of one round."""
 

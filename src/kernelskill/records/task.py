@@ -68,6 +68,10 @@ class Reference(Record):
     """With `laws`: nesting of the arguments, `{"list": [...]}` or `{"dict": {...}}`."""
 
 
+Weights = Literal["live", "frozen"]
+"""live: parameters may change between calls, as eager takes it; frozen: they are set before the first call and stay."""
+
+
 class Task(Record):
     """A reference to beat."""
 
@@ -79,6 +83,7 @@ class Task(Record):
     origin: str
     """Where the user pointed: path or dotted name, as given."""
     precision: Precision = Precision.MATCH
+    weights: Weights = "live"
 
     @property
     def id(self) -> str:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kernelskill.errors import TaskError
-from kernelskill.records import Precision, Reference, Task
+from kernelskill.records import Precision, Reference, Task, Weights
 from kernelskill.tasks import modules, objects, text
 
 NAME_LENGTH = 60
@@ -19,6 +19,7 @@ def load_task(
     inputs: object = None,
     init: object = None,
     precision: Precision = Precision.MATCH,
+    weights: Weights = "live",
     storage: Path | None = None,
 ) -> Task:
     """Read a task.
@@ -30,6 +31,7 @@ def load_task(
             [arguments, keyword arguments]), by which a law is fitted to each tensor, or a callable giving fresh ones.
         init: for text targets a Python expression; for classes constructor arguments.
         precision: accuracy owed.
+        weights: whether parameters may change between calls.
         storage: folder that a pickled object is kept in (objects only).
 
     Raises:
@@ -40,6 +42,8 @@ def load_task(
     else:
         reference, origin, name = objects.from_object(target, inputs, init, storage)
     meaning = reference.model_dump_json(exclude={"path", "search_path"}) + precision
+    if weights == "frozen":
+        meaning += weights
     if reference.path:
         meaning += hashlib.sha256(Path(reference.path).read_bytes()).hexdigest()
     return Task(
@@ -48,6 +52,7 @@ def load_task(
         reference=reference,
         origin=origin,
         precision=precision,
+        weights=weights,
     )
 
 

@@ -132,6 +132,31 @@ def test_lease_is_exclusive_and_reentrant(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_lent_lease_is_free_until_it_is_wanted_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(leases, "folder", lambda: tmp_path)
+    said = []
+    mine, other = Lease("GPU-1", said.append), Lease("GPU-1", said.append)
+    with mine.lent(), other.held():  # who holds nothing lends nothing
+        assert not said
+    with mine.held(), mine.held():
+        with mine.lent(), other.held():
+            assert not said
+        code = (
+            "import fcntl, os, sys, time\n"
+            f"fd = os.open({str(tmp_path / 'kernelskill-GPU-1.lock')!r}, os.O_RDONLY)\n"
+            "fcntl.flock(fd, fcntl.LOCK_EX); print('mine', flush=True); sys.stdin.read(1)"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1) as third, mine.lent():
+            assert third.stdout.readline() == b"mine\n"
+            third.stdin.write(b".")
+            third.stdin.close()
+        assert third.returncode == 0
+        again = subprocess.run(
+            [sys.executable, "-c", code.replace("EX)", "EX | fcntl.LOCK_NB)")], capture_output=True
+        )
+        assert b"BlockingIOError" in again.stderr
+
+
 def test_launch_bound_says_both_times():
     assert launch_bound({"device_us": 5.0, "call_us": 40.0}) == (
         "launch-bound: 5 us of kernels in a call of 40 us",

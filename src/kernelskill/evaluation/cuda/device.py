@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -31,7 +31,7 @@ CONTEXT_BYTES = 700 << 20
 TWIN_COPIES = 6
 """Times what a call moves that its float64 twin and the copies of its results may take, about."""
 CACHES = 4
-"""Times the second-level cache that the calls of a burst must move, or it is flushed between them."""
+"""Times the second-level cache that a burst must move to push its own inputs out before they are read."""
 GRAPH_BYTES = 4 << 30
 """Size of a call's inputs and outputs from which a graph with copies of its own is not held any more."""
 CLOCKS_RATIO, CLOCKS_MS = 1.5, 0.2
@@ -83,6 +83,7 @@ class Cuda:
         self._shared: dict[str, Lent] = {}
         self._work: torch.Tensor | None = None
         self._repeats = 0
+        self._flushed: torch.Tensor | None = None
         self._reserved = {"inputs": 0, "outputs": 0}
 
     def meet(self, worker: Worker) -> None:
@@ -138,10 +139,16 @@ class Cuda:
         if all(slot is not shared for shared in self._shared.values()):
             slot.close()
 
-    def binding(self, nbytes: int) -> dict[str, Any]:
-        """Whether the cache is flushed between calls."""
-        cache = int(getattr(self.properties, "L2_cache_size", 0))
-        return {"flush_bytes": flush_bytes(nbytes, cache)}
+    def chill(self, moved: int) -> None:
+        """Push inputs that were just written out of the cache, so that every call reads its own from memory.
+
+        The judge does it, between the reveal and the first call: a worker could spare the time.
+        """
+        size = flush_bytes(moved, int(getattr(self.properties, "L2_cache_size", 0)))
+        if size:
+            if self._flushed is None:
+                self._flushed = torch.empty(size, dtype=torch.uint8, device="cuda")
+            self._flushed.zero_()
 
     def private(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy in the judge's own memory on the GPU, with the same strides."""
@@ -228,8 +235,12 @@ class Cuda:
                     f"judging needs more memory than the GPU has; use smaller inputs: {first}"
                 ) from error
 
+    def aside(self) -> contextlib.AbstractContextManager[None]:
+        """Others may have the GPU meanwhile."""
+        return self._lease.lent()
+
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
-        """Whether a burst took at least as long as the ready result's, which only copies and flushes as all do.
+        """Whether a burst took at least as long as the ready result's, which only copies as all do.
 
         Where its own clock is far behind the judge's, that is flagged.
 
@@ -241,7 +252,7 @@ class Cuda:
             detail = (
                 f"its bursts take {mine:.3f} ms a call; copying inputs and outputs alone takes {least:.3f} ms"
             )
-            raise WorkerFailure(Status.INTEGRITY, detail, "only the runner may move and flush memory")
+            raise WorkerFailure(Status.INTEGRITY, detail, "only the runner may copy results")
         seen, said = mine - least, median(measured.worker[arm]) - median(measured.null_worker)
         if seen > CLOCKS_RATIO * said + CLOCKS_MS:
             measured.flags.add(
@@ -267,7 +278,7 @@ class Cuda:
 
 
 def flush_bytes(moved: int, cache: int) -> int:
-    """Bytes to overwrite before each call: none where the calls' own data push each other out of the cache.
+    """Bytes to overwrite before a burst: none where the calls' own data push each other out of the cache.
 
     Args:
         moved: bytes of inputs and outputs of a whole burst.

@@ -21,6 +21,7 @@ class Lease:
         self._path = folder() / f"kernelskill-{uuid}.lock"
         self._waiting = waiting
         self._depth = 0
+        self._fd = -1
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -32,20 +33,35 @@ class Lease:
         if self._depth:
             yield
             return
-        fd = _opened(self._path)
+        self._fd = _opened(self._path)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._waiting("waiting for the GPU: another run times on it")
-                fcntl.flock(fd, fcntl.LOCK_EX)
+            self._lock()
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
         finally:
-            os.close(fd)
+            os.close(self._fd)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let others have it inside, where its holder times nothing; who does not hold it has nothing to lend."""
+        if not self._depth:
+            yield
+            return
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            self._lock()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._waiting("waiting for the GPU: another run times on it")
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
 
 
 def folder() -> Path:

@@ -41,6 +41,7 @@ class CudaSeat(Seat):
         device.settle()
         began = time.perf_counter()
         self._input[: len(batch)].copy_(batch)
+        device.chill(len(batch) + used)
         device.settle()
         reply = self._asked(command, count, limit)
         outputs.copy_(self._output[:used])

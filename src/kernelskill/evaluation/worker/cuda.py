@@ -77,14 +77,7 @@ class StagedSlot(_Bytes):
 
 
 class Clock:
-    """Times calls on the GPU: each begins on an idle device, with a cold cache where asked for.
-
-    Args:
-        flush_bytes: how much is overwritten before each call to push everything out of the cache; 0: nothing.
-    """
-
-    def __init__(self, flush_bytes: int) -> None:
-        self._scratch = torch.empty(flush_bytes, dtype=torch.uint8, device="cuda") if flush_bytes else None
+    """Times calls on the GPU: each begins on an idle device. That inputs are in no cache is the judge's doing."""
 
     def times(
         self, call: Callable[..., Any], store: Callable[..., None], bound: list[Any], order: list[int]
@@ -95,17 +88,14 @@ class Clock:
         call's time here, but in the judge's.
         """
         pairs = [(_event(enable_timing=True), _event(enable_timing=True)) for _ in order]
-        scratch, idle = self._scratch, _synchronize
+        idle = _synchronize
         idle()
         for (start, end), index in zip(pairs, order, strict=True):
             item = bound[index]
-            if scratch is not None:
-                scratch.zero_()
-            idle()
             start.record()
             store(call(*item.args, **item.kwargs), item.outputs)
             end.record()
-        idle()
+            idle()
         return [start.elapsed_time(end) / 1e3 for start, end in pairs]
 
 

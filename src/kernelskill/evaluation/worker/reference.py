@@ -28,7 +28,8 @@ def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str
     """Load the reference as one arm; others that were loaded before stay, each with a model of its own.
 
     Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none"; on a GPU also "graph",
-    "compile+graph"), optional `precision` (value of `records.Precision`, for a GPU's settings).
+    "compile+graph"), optional `precision` (value of `records.Precision`, for a GPU's settings) and
+    `weights` ("frozen" lets the compiler fold parameters in).
 
     Raises:
         Failure: it cannot be loaded or built; the detail's first line says why.
@@ -47,7 +48,10 @@ def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str
     except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
         raise refused(error, session, "loading the reference") from None
     arm = message.get("arm") or ""
-    session.call = torch.compile(session.model) if arm.startswith("compile") else None
+    session.call = None
+    if arm.startswith("compile"):
+        settings.freeze(message.get("weights", "live") == "frozen")
+        session.call = torch.compile(session.model)
     if arm.endswith("graph"):
         from .graphs import Graphed
 

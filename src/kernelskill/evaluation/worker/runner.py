@@ -38,8 +38,7 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Message: `inputs` and `outputs`, one entry per leaf: `{"slot", "spec", "offset", "step"}` (call i lies at
     offset + i * step bytes; step defaults to 0) or `{"slot", "spec", "offsets": [one per call]}`; `tree` the
     nesting of the arguments (list = positional, dict = by keyword); `outputs_tree` that of the result (default: one
-    tensor, or a tuple if there are several outputs); `count`; on a GPU optionally `flush_bytes` (see `cuda.Clock`). An
-    output's stride must not overlap itself.
+    tensor, or a tuple if there are several outputs); `count`. An output's stride must not overlap itself.
     """
     count = message["count"]
     specs = [leaf["spec"] for leaf in message["outputs"]]
@@ -61,7 +60,7 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         session.device,
         span([view for item in session.bound for view in item.outputs]),
     )
-    session.extra["clock"] = _clock(session, message.get("flush_bytes", 0))
+    session.extra["clock"] = _clock(session)
     return {}
 
 
@@ -126,12 +125,12 @@ class HostClock:
         return times
 
 
-def _clock(session: Session, flush_bytes: int) -> Any:
+def _clock(session: Session) -> Any:
     if session.device == "cpu":
         return HostClock()
     from .cuda import Clock
 
-    return Clock(flush_bytes)
+    return Clock()
 
 
 def span(views: list[Any]) -> tuple[int, int]:

@@ -49,6 +49,13 @@ def prefer(precision: str, device: str) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
+def freeze(parameters: bool) -> None:
+    """Have torch.compile take parameters for constants, or not; what it compiles knows the first ones for ever."""
+    import torch._inductor.config as inductor
+
+    inductor.freezing = parameters
+
+
 def thread_count() -> int:
     """Threads of this process."""
     return sum(1 for _ in Path("/proc/self/task").iterdir())
