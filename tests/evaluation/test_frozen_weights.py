@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from kernelskill.evaluation.conformance.play import EagerOnly
+from kernelskill.evaluation.device import CPU
 from kernelskill.evaluation.judge import Judge
 from kernelskill.evaluation.worker import settings
 from kernelskill.records import Candidate, Status
@@ -39,10 +40,13 @@ LIVE = REFERENCE.partition("def get_inputs")[0].replace("class Model(", "class M
 NORM = REFERENCE.replace("torch.nn.Linear(96, 64)", "torch.nn.BatchNorm1d(96)")
 
 
-def judge_of(tmp_path, source, weights):
+def judge_of(tmp_path, source, weights, device=None):
+    tmp_path.chmod(0o755)
     path = tmp_path / f"{weights}.py"
     path.write_text(source)
-    return Judge(load_task(str(path), weights=weights), cache_dir=tmp_path / "cache", device=EagerOnly())
+    return Judge(
+        load_task(str(path), weights=weights), cache_dir=tmp_path / "cache", device=device or EagerOnly()
+    )
 
 
 def screened(judge, source):
@@ -75,17 +79,51 @@ def test_the_two_tracks_are_two_tasks(tmp_path):
     assert live.hash == load_task(str(path)).hash != frozen.hash
 
 
-def test_the_compiler_folds_them_in(monkeypatch):
-    import torch
-    import torch._inductor.config as inductor
+SEEDED = """
+import torch
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.own = [torch.nn.Linear(96, 64)]  # not a submodule: nobody gives it weights
+    def forward(self, x):
+        return self.own[0](x)
+"""
 
-    monkeypatch.setattr(inductor, "freezing", False)
-    layer = torch.nn.Linear(8, 4)
+
+def test_the_weights_are_those_that_were_given_not_those_of_the_seed(tmp_path):
+    with closing(judge_of(tmp_path, REFERENCE, "frozen")) as judge:
+        judge.describe()
+        judge.baselines()
+        assert screened(judge, SEEDED).status is Status.WRONG_VALUES
+
+
+def test_compile_is_timed_with_the_weights_folded_in_and_without(tmp_path):
+    with closing(judge_of(tmp_path, REFERENCE, "frozen", CPU)) as judge:
+        judge.describe()
+        found = judge.baselines()
+        assert {"eager", "compile", "compile-frozen"} == {item.arm for item in found.timings}, (
+            found.unavailable
+        )
+    with closing(judge_of(tmp_path, REFERENCE, "live", CPU)) as judge:
+        judge.describe()
+        assert judge._need.table.timed_arms == ("eager", "compile")
+
+
+def test_only_the_folding_arm_knows_the_first_weights_for_ever():
+    import torch
+
+    torch.compiler.reset()
     x = torch.randn(3, 8)
-    settings.freeze(True)
     with torch.no_grad():
-        compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.ReLU()))
-        before = compiled(x)
-        layer.weight.zero_()
-        layer.bias.zero_()
-        assert torch.equal(compiled(x), before), "a stock arm of this track may know the first ones for ever"
+        live, folded = (torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()) for _ in range(2))
+        calls = torch.compile(live), settings.folding(folded)
+        before = [call(x) for call in calls]
+        for model in (live, folded):
+            model[0].weight.zero_()
+            model[0].bias.fill_(1.0)
+        after = [call(x) for call in calls]
+    assert torch.equal(after[0], torch.ones(3, 4)), (
+        "its neighbour shares the compiler's cache, not its constants"
+    )
+    assert torch.equal(after[1], before[1])

@@ -37,7 +37,8 @@ class Ahead:
         if self._loaded:
             return
         self._loaded = True
-        with ThreadPoolExecutor(max_workers=max(2, self._table.threads)) as starters:
+        device = self._table.device
+        with ThreadPoolExecutor(max(2, self._table.threads), initializer=device.enter) as starters:
             started = [starters.submit(self._table.loaded, arms) for _ in range(sets)]
             self._candidates = [self._table.candidate_worker() for _ in range(sets)]
         # One that fails is started anew in its turn, and fails there.
@@ -68,9 +69,11 @@ class Ahead:
 
 def _living(waiting: list[W]) -> W | None:
     """The next of these that is alive, taken from them."""
-    while waiting:
-        worker = waiting.pop()
+    while True:
+        try:
+            worker = waiting.pop()
+        except IndexError:  # another thread may have taken the last
+            return None
         if worker.alive:
             return worker
         worker.close()
-    return None

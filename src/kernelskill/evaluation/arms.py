@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from kernelskill.errors import TaskError
 from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.layout import Layout
 from kernelskill.evaluation.process import Limits, Worker
@@ -53,8 +54,11 @@ class Table:
 
     @property
     def timed_arms(self) -> tuple[str, ...]:
-        """Stock arms that can be timed, eager first."""
-        return tuple(arm for arm in self.device.arms if arm not in self.unavailable)
+        """Stock arms that can be timed, eager first; where weights are frozen, compile also with them folded in."""
+        arms = [arm for arm in self.device.arms if arm not in self.unavailable]
+        if self.task.weights == "frozen":
+            arms += [arm.replace("compile", "compile-frozen") for arm in arms if arm.startswith("compile")]
+        return tuple(arms)
 
     @property
     def moved(self) -> int:
@@ -90,8 +94,9 @@ class Table:
         again = self._loaded_reference if self.device.name == "cuda" else None
         try:
             return ReferenceSide(
-                worker, self.workload, self.calls, max(60.0, self.seconds), self.device, again
-            )
+                worker, self.workload, self.calls, max(60.0, self.seconds), self.device, again,
+                moved=self.task.weights == "frozen",
+            )  # fmt: skip
         except BaseException:  # the worker must not outlive whatever ended its seating
             worker.close()
             raise
@@ -121,11 +126,19 @@ class Table:
         worker = self._reference_worker("stock", self.cache / "stock" if compiles else None)
         try:
             for arm in arms:
-                load_arm(worker, self.task, arm)
+                self._load(worker, arm)
         except BaseException:  # the worker must not outlive whatever ended its loading
             worker.close()
             raise
         return worker
+
+    def _load(self, worker: StockWorker, arm: str) -> None:
+        try:
+            load_arm(worker, self.task, arm)
+        except TaskError as error:
+            if arm != "eager" and isinstance(error.__cause__, StockFailure):
+                raise error.__cause__ from None  # the task is fine, this arm is not
+            raise
 
     def bench(
         self,

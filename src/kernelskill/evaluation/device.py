@@ -89,6 +89,10 @@ class Device(Protocol):
         """Stock arms that cannot be had for this workload, and why."""
         ...
 
+    def enter(self) -> None:
+        """Have this thread work on the device."""
+        ...
+
     def meet(self, worker: Worker) -> None:
         """A first worker is up: find out how memory gets to it."""
         ...
@@ -178,6 +182,9 @@ class Cpu:
     def unavailable(self, workload: Workload) -> dict[str, str]:
         """Those that need a GPU."""
         return {"graph": "CUDA graphs need a GPU", "compile+graph": "CUDA graphs need a GPU"}
+
+    def enter(self) -> None:
+        """Every thread does."""
 
     def meet(self, worker: Worker) -> None:
         """Nothing to find out."""

@@ -173,7 +173,8 @@ class Judge:
         for arm in [arm for arm in arms if arm != "eager"]:
             if not self._is_right(arms[arm]):
                 failed[arm] = "its results differ from eager's by more than the public tolerance"
-                del arms[arm], stock.seats[arm]
+                stock.drop(arm)
+                del arms[arm]
         timings = tuple(
             statistics.timing(arm, [measured.times(arm)], median(measured.worker[arm])) for arm in arms
         )
@@ -231,9 +232,8 @@ class Judge:
         try:
             with self.device.aside():
                 seat = self._need.candidate(candidate)
-                secret = Secret(self.replayed)
-                trial = self._trial(secret)
-                self._need.build(seat, trial.seeds(1))
+            secret = Secret(self.replayed)
+            trial = self._trial(secret)
             self._need.start_spare()
             trial.families(seat)
             self._need.await_spare()
@@ -262,9 +262,7 @@ class Judge:
         names = self._stock_arms(NEAR)
         try:
             for number in range(self.promotion_sets):
-                if not waiting:
-                    with self.device.aside():
-                        waiting = stock.sets(names, self.promotion_sets - number, candidate)
+                waiting = waiting or stock.sets(names, self.promotion_sets - number, candidate)
                 stock.seats = arms = waiting.pop(0)
                 seat = arms["candidate"]
                 if trial is None:

@@ -57,7 +57,7 @@ def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...], trial: Tr
         return Labels(flags=(*flags, f"could not be observed: {replies.text(failure.detail, 100)}"))
     flags += noted(seen)
     flags += (slower,) if slower else ()
-    narrow = specialised(seat, trial)
+    narrow = specialised(seat, trial) if seat.worker.alive else ""
     flags += (narrow,) if narrow else ()
     knocked = without_its_kernels(seat, trial) if seen.get("own_code") is True else None
     if slower:  # whatever ran here, it is not what was timed
@@ -99,6 +99,8 @@ def watched_slower(seen: Json, ranked_ms: float | None) -> str:
 
 def without_its_kernels(seat: Seat, trial: Trial) -> Knocked | None:
     """Silence its own kernels, and compare; None if none could be. The worker is of no use afterwards."""
+    if not seat.worker.alive:  # what was asked before has cost its life
+        return Knocked(same=False, call_us=None)
     reference = trial.reference
     batch = reference.draw(trial.seeds(1))
     due = reference.eager(batch, 1)[0]
@@ -125,12 +127,13 @@ def ignores_weights(seat: Seat, trial: Trial) -> bool:
     errors = list(trial.errors)
     try:
         trial.hidden_family(seat, PERTURBED)
-    except Wrong:
-        return True
+    except Wrong as wrong:
+        return "frozen-weights" in wrong.labels.kinds
     finally:
         trial.errors = errors
         trial.reference.give_state(initial)
-        seat.give_state(initial)
+        if seat.worker.alive:
+            seat.give_state(initial)
     return False
 
 

@@ -62,7 +62,6 @@ def load_arm(worker: StockWorker, task: Task, arm: str) -> None:
             reference=task.reference.model_dump(mode="json"),
             arm=arm,
             precision=task.precision.value,
-            weights=task.weights,
         )
     except StockFailure as failure:
         raise TaskError(f"{task.name}: {failure.line}") from failure
@@ -92,6 +91,7 @@ class ReferenceSide:
         device: where the worker computes.
         again: starts such a worker anew, where inputs that the reference refuses may take the whole worker down (a
             failed assert on a GPU does); without it the loss of the worker is an error.
+        moved: begin from other parameters than those that the task's seed gives, which a candidate might know.
     """
 
     def __init__(
@@ -102,6 +102,8 @@ class ReferenceSide:
         seconds: float,
         device: Device = CPU,
         again: Callable[[], StockWorker] | None = None,
+        *,
+        moved: bool = False,
     ) -> None:
         self.workload = workload
         self.layout = Layout.of(workload.inputs, count)
@@ -117,6 +119,10 @@ class ReferenceSide:
         self._sit(worker)
         self.initial = self._state.read()
         """The state that every arm starts every check from."""
+        if moved:
+            drawn = families.perturbed([*self.initial.values()], device.generator(secrets.randbits(62)))
+            self.initial = dict(zip(self.initial, drawn, strict=True))
+            self._state.write(self.initial)
         self._values = self.initial
 
     def _sit(self, worker: StockWorker) -> None:

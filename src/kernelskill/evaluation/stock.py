@@ -38,23 +38,23 @@ class Stock:
         self._ahead = Ahead(table)
 
     def candidate(self, candidate: Candidate) -> Seat:
-        """A candidate in a fresh worker, which may have been started beforehand.
+        """A candidate in a fresh worker, or one that was started beforehand; it rests until it is asked something.
 
         Raises:
             WorkerFailure: it cannot be built; its verdict.
         """
         self.await_spare()
         spare, self._spare = self._spare, None
-        return self.table.candidate(candidate, spare)
+        return self._loaded(candidate, spare)
 
-    def build(self, seat: Seat, seeds: list[int]) -> None:
-        """A candidate's first call, in which kernels are built.
-
-        Raises:
-            WorkerFailure: it failed; the candidate's verdict.
-        """
-        seat.give_state(self.side.initial)
-        seat.burst(self.side.draw(seeds), calls=1)
+    def _loaded(self, candidate: Candidate, fresh: Worker | None) -> Seat:
+        seat = self.table.candidate(candidate, fresh)
+        try:
+            seat.rest()
+        except BaseException:  # a worker that cannot be stopped must not stay
+            seat.close()
+            raise
+        return seat
 
     def start_spare(self) -> None:
         """Start the next candidate's worker, which knows of no candidate yet; call when nothing is being timed.
@@ -131,18 +131,23 @@ class Stock:
             WorkerFailure: the candidate does not; its verdict.
         """
         count = self.table.sets_that_fit(len(arms) + 1, wanted)
-        if count < wanted:
-            self._ahead.load(arms, wanted)
-        first = self._first()
-        benches, guests = self._together(
-            [lambda: self.table.bench(arms, self.side.initial, first, self._ahead.stock())] * count,
-            [lambda: self._warm(candidate, first)] * count,
-        )
-        failed = {arm: why for _, missing in benches for arm, why in missing.items()}
+        with self.table.device.aside():
+            if count < wanted:
+                self._ahead.load(arms, wanted)
+            first = self._first()
+            benches, guests = self._together(
+                [lambda: self.table.bench(arms, self.side.initial, first, self._ahead.stock())] * count,
+                [lambda: self._loaded(candidate, self._ahead.candidate())] * count,
+            )
         sets = [{**seats, "candidate": guest} for (seats, _), guest in zip(benches, guests, strict=True)]
-        if failed:
+        failed = {arm: why for _, missing in benches for arm, why in missing.items()}
+        try:
+            if failed:
+                raise WorkerError(f"a stock arm that ran before does not start: {failed}")
+            self._together([], [partial(self._warm, guest, first) for guest in guests])
+        except BaseException:  # none must outlive whatever ended the first calls
             _close(seat for seats in sets for seat in seats.values())
-            raise WorkerError(f"a stock arm that ran before does not start: {failed}")
+            raise
         return sets
 
     def start(self, arms: Sequence[str], *, twin: bool = False) -> tuple[dict[str, Seat], dict[str, str]]:
@@ -176,7 +181,8 @@ class Stock:
         Raises:
             KernelSkillError, WorkerFailure: what the first that failed raised.
         """
-        with ThreadPoolExecutor(max_workers=max(2, self.table.threads)) as starters:
+        device = self.table.device
+        with ThreadPoolExecutor(max(2, self.table.threads), initializer=device.enter) as starters:
             ours = [starters.submit(work) for work in benches]
             theirs = [starters.submit(work) for work in guests]
         errors = [
@@ -194,16 +200,17 @@ class Stock:
             raise errors[0]
         return [future.result() for future in ours], [future.result() for future in theirs]
 
-    def _warm(self, candidate: Candidate, first: torch.Tensor) -> Seat:
+    def _warm(self, seat: Seat, first: torch.Tensor) -> Seat:
         """A candidate whose kernels are built; it rests until it is asked for more."""
-        seat = self.table.candidate(candidate, self._ahead.candidate())
-        try:
-            seat.give_state(self.side.initial)
-            seat.burst(first, calls=1, rest=True)
-        except BaseException:  # the worker must not outlive whatever ended its first call
-            seat.close()
-            raise
+        seat.give_state(self.side.initial)
+        seat.burst(first, calls=1, rest=True)
         return seat
+
+    def drop(self, arm: str) -> None:
+        """Forget an arm whose neighbours stay; its worker ends with them."""
+        seat = self.seats.pop(arm)
+        if seat.state is not None:
+            seat.state.close()
 
     def base(self, candidate: Candidate) -> Seat | None:
         """The base in a worker of its own, kept from screen to screen; None if it does not start any more."""

@@ -71,8 +71,8 @@ class Cuda:
             raise WorkerError(
                 f"no GPU {index}: torch sees {torch.cuda.device_count()}; see: kernelskill doctor"
             )
-        torch.cuda.set_device(index)
         self.index = index
+        self.enter()
         self.properties = torch.cuda.get_device_properties(index)
         self.uuid = f"GPU-{self.properties.uuid}".replace("GPU-GPU-", "GPU-")
         self.clocks = Clocks(self.uuid)
@@ -85,6 +85,10 @@ class Cuda:
         self._repeats = 0
         self._flushed: torch.Tensor | None = None
         self._reserved = {"inputs": 0, "outputs": 0}
+
+    def enter(self) -> None:
+        """Each thread has a device of its own, the first one until it is told otherwise."""
+        torch.cuda.set_device(self.index)
 
     def meet(self, worker: Worker) -> None:
         """Try the ways of sharing memory with a first worker, best first.
@@ -106,9 +110,9 @@ class Cuda:
 
     def slot(self, nbytes: int) -> Lent:
         """An allocation of its own."""
+        self.enter()
         if not self.way:
             raise WorkerError("how memory is shared has not been tried with a worker yet")
-        torch.cuda.set_device(self.index)  # each thread has a device of its own
         self.trim()
         try:
             return WAYS[self.way](nbytes)
@@ -225,6 +229,7 @@ class Cuda:
         Raises:
             WorkerError: its memory did not suffice for the judge's own copies and comparisons.
         """
+        self.enter()
         with self._lease.held():
             try:
                 yield

@@ -51,9 +51,12 @@ class Lease:
             yield
             return
         fcntl.flock(self._fd, fcntl.LOCK_UN)
+        depth, self._depth = self._depth, 0
+        fd = self._fd
         try:
             yield
         finally:
+            self._fd, self._depth = fd, depth
             self._lock()
 
     def _lock(self) -> None:

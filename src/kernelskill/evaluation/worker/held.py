@@ -46,7 +46,7 @@ def handle_held(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     items = [session.bound[index] for index in message["order"]]
     shared: set[int] = set()
     try:
-        session.slots.pull()
+        session.slots.pull(session.bound_slots)
         with torch.no_grad():
             with _soiled(session, PATTERNS[times % len(PATTERNS)]):
                 # The second input goes on coming, so that whatever buffer the first result lies in changes.
@@ -58,7 +58,7 @@ def handle_held(session: Session, message: dict[str, Any]) -> dict[str, Any]:
                 store(result, item.outputs)
                 shared |= _lent(session, result, item.inputs)
         session.settle()
-        session.slots.push()
+        session.slots.push(session.bound_slots)
         del kept
     except Failure:
         raise

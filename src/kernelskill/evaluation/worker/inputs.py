@@ -38,7 +38,7 @@ def handle_inputs(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """
     for number, seed in enumerate(message["seeds"]):
         _drawn_into_slots(session, message, int(seed), number * message["step"])
-    session.slots.push()
+    session.slots.push(message["slots"])
     session.settle()
     session.trim()
     return {}

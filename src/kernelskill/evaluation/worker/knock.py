@@ -48,7 +48,7 @@ def handle_knocked(session: Session, message: dict[str, Any]) -> dict[str, Any]:
                 store(result, item.outputs)
                 times.append(1e6 * min(spent))
         session.settle()
-        session.slots.push()
+        session.slots.push(session.bound_slots)
     except Failure:
         raise
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included

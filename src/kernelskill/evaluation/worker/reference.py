@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -27,37 +28,44 @@ MODULE = "reference_source"
 def handle_load_reference(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Load the reference as one arm; others that were loaded before stay, each with a model of its own.
 
-    Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "none"; on a GPU also "graph",
-    "compile+graph"), optional `precision` (value of `records.Precision`, for a GPU's settings) and
-    `weights` ("frozen" lets the compiler fold parameters in).
+    Message: `reference` (JSON of `records.Reference`), `arm` ("eager", "compile", "compile-frozen", "none"; on a GPU
+    also "graph" and the compiling ones with "+graph"), optional `precision` (value of `records.Precision`, for a GPU's
+    settings).
 
     Raises:
         Failure: it cannot be loaded or built; the detail's first line says why.
     """
     reference = message["reference"]
     settings.prefer(message.get("precision", ""), session.device)
-    torch.manual_seed(0)
-    random.seed(0)
+    seed()
     try:
         # A pickle is read anew, or arms would share its object.
         if session.extra.get("reference") != reference or reference["loader"] == "pickle":
             session.extra["names"] = _names(session, reference)
         session.extra["reference"] = reference
+        seed()  # what loading has drawn must not tell a later arm from the first
         session.model = settled(session, lambda: _built(reference, session.extra["names"]))
+        if session.arms and any(session.model is model for model, _ in session.arms.values()):
+            session.model = copy.deepcopy(session.model)
         _materialize(session)
     except BaseException as error:  # noqa: BLE001  a reference may raise anything while it is loaded
         raise refused(error, session, "loading the reference") from None
     arm = message.get("arm") or ""
-    session.call = None
-    if arm.startswith("compile"):
-        settings.freeze(message.get("weights", "live") == "frozen")
-        session.call = torch.compile(session.model)
+    session.call = torch.compile(session.model) if arm.startswith("compile") else None
+    if arm.startswith("compile-frozen"):
+        session.call = settings.folding(session.model)
     if arm.endswith("graph"):
         from .graphs import Graphed
 
         session.call = Graphed(session.callable())
     session.arms[arm] = session.model, session.call
     return {"names": state_names(session.model)}
+
+
+def seed() -> None:
+    """Every arm's parameters and buffers are drawn from the same numbers."""
+    torch.manual_seed(0)
+    random.seed(0)
 
 
 def wrapped(session: Session) -> torch.nn.Module:

@@ -46,6 +46,7 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     session.outputs_tree = message.get("outputs_tree") or _plain_tree(len(specs))
     tree = message.get("tree") or {"list": [{"tensor": k} for k in range(len(message["inputs"]))]}
     session.bound = []
+    session.bound_slots = tuple(leaf["slot"] for leaf in (*message["inputs"], *message["outputs"]))
     session.extra["tree"] = tree
     for index in range(count):
         inputs = [_view(session, leaf, index) for leaf in message["inputs"]]
@@ -91,10 +92,10 @@ def handle_null(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 def _run(session: Session, call: Callable[..., Any], order: list[int]) -> dict[str, Any]:
     bound, store, clock = session.bound, session.extra["store"], session.extra["clock"]
     try:
-        session.slots.pull()
+        session.slots.pull(session.bound_slots)
         with _no_grad():
             times = clock.times(call, store, bound, order)
-        session.slots.push()
+        session.slots.push(session.bound_slots)
     except Failure:
         raise
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included

@@ -54,6 +54,8 @@ class Session:
     arms: dict[str, tuple[Any, Callable[..., Any] | None]] = field(default_factory=dict)
     """Stock arms that share this worker: what `model` and `call` are for each."""
     bound: list[BoundCall] = field(default_factory=list)
+    bound_slots: tuple[int, ...] = ()
+    """Slots that those calls read and write."""
     outputs_tree: Any = None
     """Nesting that the outputs must have, as in `records.task`."""
     outputs_spec: list[dict[str, Any]] = field(default_factory=list)

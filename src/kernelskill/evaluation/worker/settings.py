@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -49,11 +51,24 @@ def prefer(precision: str, device: str) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
-def freeze(parameters: bool) -> None:
-    """Have torch.compile take parameters for constants, or not; what it compiles knows the first ones for ever."""
+def folding(model: Callable[..., Any]) -> Callable[..., Any]:
+    """A model under torch.compile, which in its first call takes parameters for constants and knows those for ever."""
     import torch._inductor.config as inductor
 
-    inductor.freezing = parameters
+    # As an option it keeps the compiler from taking what it has made for an arm whose weights are free; while tracing,
+    # the setting itself is asked.
+    compiled = torch.compile(model, options={"freezing": True})
+    known: list[bool] = []
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if known:
+            return compiled(*args, **kwargs)
+        with inductor.patch(freezing=True):
+            result = compiled(*args, **kwargs)
+        known.append(True)
+        return result
+
+    return run
 
 
 def thread_count() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import warnings
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
@@ -101,15 +102,15 @@ class SlotTable:
         """Forget a slot; its memory goes when no tensor points to it any more."""
         self._slots.pop(number, None)
 
-    def pull(self) -> None:
-        """Fetch what the judge wrote."""
-        for slot in self._slots.values():
-            slot.pull()
+    def pull(self, numbers: Iterable[int]) -> None:
+        """Fetch what the judge wrote to these."""
+        for number in dict.fromkeys(numbers):
+            self._slots[number].pull()
 
-    def push(self) -> None:
-        """Let the judge see what was written."""
-        for slot in self._slots.values():
-            slot.push()
+    def push(self, numbers: Iterable[int]) -> None:
+        """Let the judge see what was written to these."""
+        for number in dict.fromkeys(numbers):
+            self._slots[number].push()
 
     def __getitem__(self, number: int) -> Slot:
         return self._slots[number]

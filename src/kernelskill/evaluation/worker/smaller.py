@@ -22,7 +22,7 @@ def handle_smaller(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         Failure: forward raised, or a result is not a tensor that fits.
     """
-    session.slots.pull()
+    session.slots.pull(session.bound_slots)
     item = session.bound[0]
     tree = session.extra["tree"]
     length = next((leaf.shape[0] for leaf in item.inputs if leaf.dim()), 0)
@@ -39,7 +39,7 @@ def handle_smaller(session: Session, message: dict[str, Any]) -> dict[str, Any]:
             session.settle()
             shapes = [_stored(leaf, view) for leaf, view in zip(found, item.outputs, strict=True)]
         session.settle()
-        session.slots.push()
+        session.slots.push(session.bound_slots)
     except Failure:
         raise
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included

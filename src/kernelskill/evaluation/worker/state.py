@@ -30,7 +30,7 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     offsets = message.get("offsets") or [0] * len(names)
     missing = []
     if message["write"]:
-        session.slots.pull()
+        session.slots.pull(message["slot_ids"])
     with torch.no_grad():
         for name, number, spec, offset in zip(
             names, message["slot_ids"], message["specs"], offsets, strict=True
@@ -46,7 +46,7 @@ def handle_state(session: Session, message: dict[str, Any]) -> dict[str, Any]:
             else:
                 place.copy_(tensor)
     if not message["write"]:
-        session.slots.push()
+        session.slots.push(message["slot_ids"])
     session.settle()
     used = set(names) | set(matched.values())
     return {"missing": missing, "extra": [name for name in tensors if name not in used], "matched": matched}

@@ -97,11 +97,11 @@ def handle_run64(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         Failure: the twin raises in both of its forms, or gives another shape.
     """
     notes = []
-    session.slots.pull()
+    session.slots.pull(session.bound_slots)
     for index in message["order"]:
         notes.append(_one(session, session.bound[index]))
         session.trim()
-    session.slots.push()
+    session.slots.push(session.bound_slots)
     session.settle()
     return {"notes": notes}
 
