@@ -9,12 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 from kernelskill.profiling.counters import COUNTERS
+from kernelskill.profiling.ptx import code_facts
 
 KEPT = ("ID", "Kernel Name", "Block Size", "Grid Size", "CC")
 METRICS = frozenset(metric for counter in COUNTERS for metric in counter.metrics)
@@ -33,6 +35,30 @@ def trimmed(table: str) -> str:
     return out.getvalue()
 
 
+def launched(table: str) -> list[dict[str, Any]]:
+    """Geometry of each launch as ncu tells it, in the form of a timeline's."""
+    rows = list(csv.reader(table.splitlines()))
+    found = []
+    for row in rows[2:]:
+        cell = dict(zip(rows[0], row, strict=True))
+
+        def number(name: str, cell: dict[str, str] = cell) -> float:
+            return float(cell[name].replace(",", ""))
+
+        shared = [number(f"launch__shared_mem_per_block_{kind}") for kind in ("static", "dynamic")]
+        found.append(
+            {
+                "name": cell["Kernel Name"],
+                "time_us": number("gpu__time_duration.sum") / 1e3,
+                "grid": [int(size) for size in re.findall(r"\d+", cell["Grid Size"])],
+                "block": [int(size) for size in re.findall(r"\d+", cell["Block Size"])],
+                "registers": round(number("launch__registers_per_thread")),
+                "shared_bytes": round(sum(shared)),
+            }
+        )
+    return found
+
+
 def keep(archive: Path, folder: Path) -> None:
     """Write the test data."""
     with tarfile.open(archive) as packed:
@@ -48,20 +74,28 @@ def keep(archive: Path, folder: Path) -> None:
     kernels = []
     for name in notes["timelines"]:
         about = json.loads(texts[Path(name) / "kernel.json"])
-        about["timeline"] = {key: about["timeline"][key] for key in ("call_us", "kernels")}
+        seen, table = about["timeline"], texts[Path(name) / "ncu.csv"]
+        about["timeline"] = {key: seen[key] for key in ("call_us", "kernels")}
+        about["timeline"]["launches"] = seen.get("launches") or launched(table)
+        code = texts.get(Path(name) / "kernel.ptx", "")
+        about["code"] = code_facts(code) if code else {}
         kernels.append(about)
-        (folder / f"{name}.csv").write_text(trimmed(texts[Path(name) / "ncu.csv"]), encoding="utf-8")
+        (folder / f"{name}.csv").write_text(trimmed(table), encoding="utf-8")
     for name in PTX:
         # Debug sections follow, with paths of the machine.
         code, _, _ = texts[Path(name) / "kernel.ptx"].partition("\t.file")
         (folder / f"{name}.ptx").write_text(code, encoding="utf-8")
-    whole = notes["whole_profile"]["counts"][0]["reply"]["log"]
-    (folder / "whole.csv").write_text(whole, encoding="utf-8")
+    whole = notes.get("whole_profile", {})
+    if "counts" in whole:
+        (folder / "whole.csv").write_text(whole["counts"][0]["reply"]["log"], encoding="utf-8")
+        profile = whole["profile"]
+    else:  # there was no time for it: the one that is here stays
+        profile = json.loads((folder / "recording.json").read_text(encoding="utf-8"))["profile"]
     document = {
         "device": {key: notes["device"][key] for key in ABOUT},
         "ceilings": notes["ceilings"],
         "kernels": kernels,
-        "profile": notes["whole_profile"]["profile"],
+        "profile": profile,
     }
     (folder / "recording.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

@@ -4,27 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import torch
 import triton
 import triton.language as tl
-
-
-class Case(NamedTuple):
-    """One kernel at one size, and the work that its mathematics needs."""
-
-    name: str
-    call: Callable[[], Any]
-    read_bytes: int
-    written_bytes: int
-    flops: float = 0.0
-    transcendentals: float = 0.0
-    is_map: bool = False
-    """Whether elements are independent of each other."""
-    kernel: Any = None
-    """The Triton function, where it is one."""
+from profiled_case import Case
+from profiled_cuda import cuda_cases
+from profiled_library import library_cases
+from profiled_made import made_cases
 
 
 @triton.jit
@@ -114,31 +100,6 @@ def _gather(x, index, y, n, BLOCK: tl.constexpr):
     tl.store(y + at, tl.load(x + place, at < n), at < n)
 
 
-CUDA = r"""
-extern "C" __global__ void conflicts(const float* x, float* y) {
-  __shared__ float tile[32][32];
-  const long at = (long)blockIdx.x * 1024 + threadIdx.x;
-  float sum = 0.f;
-  for (int round = 0; round < 8; ++round) {
-    tile[threadIdx.x % 32][threadIdx.x / 32] = x[at] + round;
-    __syncthreads();
-    sum += tile[(threadIdx.x + round) % 32][threadIdx.x / 32];
-    __syncthreads();
-  }
-  y[at] = sum;
-}
-extern "C" __global__ void diverges(const float* x, float* y) {
-  const long at = (long)blockIdx.x * 1024 + threadIdx.x;
-  float v = x[at];
-  const int times = (threadIdx.x * 37) % 29;
-  for (int round = 0; round < times * 2; ++round) {
-    if (v > 0.5f) v = v * 0.999f - 0.01f; else v = v * 1.001f + sinf(v);
-  }
-  y[at] = v;
-}
-"""
-
-
 def cases() -> list[Case]:
     """Everything that is recorded; inputs are random and made here."""
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -154,38 +115,38 @@ def cases() -> list[Case]:
     blocks = n // 1024
     functional = torch.nn.functional
     found = [
-        Case("copy", lambda: _copy[(blocks,)](x, y, n, BLOCK=1024), 4 * n, 4 * n, is_map=True, kernel=_copy),
-        Case("gelu", lambda: _gelu[(blocks,)](x, y, n, BLOCK=1024), 4 * n, 4 * n, 4.0 * n, n, True, _gelu),
+        Case("copy", lambda: _copy[(blocks,)](x, y, n, BLOCK=1024), 4 * n, 4 * n, is_map=True),
+        Case("gelu", lambda: _gelu[(blocks,)](x, y, n, BLOCK=1024), 4 * n, 4 * n, 4.0 * n, n, True),
         Case(
             "many_exponentials",
             lambda: _many_exponentials[(blocks,)](x, y, n, BLOCK=1024, TIMES=64),
-            4 * n, 4 * n, 128.0 * n, 64 * n, True, _many_exponentials,
+            4 * n, 4 * n, 128.0 * n, 64 * n, True,
         ),
         Case(
             "row_softmax", lambda: _softmax[(n // 8192,)](x, y, COLUMNS=8192, num_warps=8),
-            4 * n, 4 * n, 4.0 * n, n, kernel=_softmax,
+            4 * n, 4 * n, 4.0 * n, n,
         ),
         Case(
             "row_softmax_few_warps", lambda: _softmax_few_warps[(n // 32768,)](x, y, COLUMNS=32768, num_warps=4),
-            4 * n, 4 * n, 4.0 * n, n, kernel=_softmax_few_warps,
+            4 * n, 4 * n, 4.0 * n, n,
         ),
         Case(
             "layer_norm", lambda: _layer_norm[(n // 4096,)](x, y, COLUMNS=4096, num_warps=8),
-            4 * n, 4 * n, 6.0 * n, kernel=_layer_norm,
+            4 * n, 4 * n, 6.0 * n,
         ),
         Case(
             "strided_sum", lambda: _strided_sum[(4096 // 32,)](x, y, n // 4096, 4096, BLOCK=32, TALL=32),
-            4 * n, 4 * 4096, 1.0 * n, kernel=_strided_sum,
+            4 * n, 4 * 4096, 1.0 * n,
         ),
         Case(
             "few_rows", lambda: _few_rows[(16,)](x, y, n // 16, BLOCK=4096, num_warps=8),
-            4 * n, 64, 1.0 * n, kernel=_few_rows,
+            4 * n, 64, 1.0 * n,
         ),
         Case(
             "transposed_copy", lambda: _transposed[(blocks,)](x, y, n // 8192, 8192, BLOCK=1024),
-            4 * n, 4 * n, is_map=True, kernel=_transposed,
+            4 * n, 4 * n, is_map=True,
         ),
-        Case("gather", lambda: _gather[(blocks,)](x, index, y, n, BLOCK=1024), 8 * n, 4 * n, kernel=_gather),
+        Case("gather", lambda: _gather[(blocks,)](x, index, y, n, BLOCK=1024), 8 * n, 4 * n),
         Case("full_sum", x.sum, 4 * n, 4, 1.0 * n),
         Case("cumulative_sum", lambda: torch.cumsum(wide, 1), 4 * n, 4 * n, 1.0 * n),
         Case("matmul", lambda: a @ b, 2 * a.nbytes, a.nbytes, 2.0 * 4096**3),
@@ -196,30 +157,4 @@ def cases() -> list[Case]:
         Case("max_pool2d", lambda: functional.max_pool2d(image, 3, 2, 1), image.nbytes, image.nbytes // 4),
         Case("small_add", lambda: torch.add(tiny, 1.0), tiny.nbytes, tiny.nbytes, 1024.0, is_map=True),
     ]  # fmt: skip
-    return found + cuda_cases(x, y, n)
-
-
-def cuda_cases(x: torch.Tensor, y: torch.Tensor, n: int) -> list[Case]:
-    """Two kernels in CUDA C++, where cupy can build them."""
-    try:
-        import cupy
-
-        module = cupy.RawModule(code=CUDA)
-        functions = {name: module.get_function(name) for name in ("conflicts", "diverges")}
-    except Exception:  # noqa: BLE001  no cupy, or no compiler for it: the other kernels are worth having
-        return []
-    small = n // 4
-
-    def launch(name: str) -> Callable[[], Any]:
-        function = functions[name]
-
-        def call() -> None:
-            stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
-            function((small // 1024,), (1024,), (x.data_ptr(), y.data_ptr()), stream=stream)
-
-        return call
-
-    return [
-        Case("bank_conflicts", launch("conflicts"), 4 * small, 4 * small, 8.0 * small),
-        Case("divergent_loop", launch("diverges"), 4 * small, 4 * small, 56.0 * small, 14.0 * small),
-    ]
+    return found + made_cases(x) + library_cases(x) + cuda_cases(x, y)

@@ -1,8 +1,8 @@
 """What counters, timeline and compiler say about kernels of many kinds: `python benchmarks/record_profiles.py FOLDER`.
 
-Needs a GPU, ncu and the right to read counters; takes about two minutes. Writes FOLDER/profiles.tar.gz with one folder
-for each kernel (`ncu.csv` as ncu printed it, `kernel.json` with work, timeline and resources, `kernel.ptx`), and
-`recording.json` with device, versions, ceilings and what else was tried. Stages that fail are noted there, not raised.
+Needs a GPU, ncu and the right to read counters; takes two minutes and a half at most. Writes FOLDER/profiles.tar.gz
+with one folder for each kernel (`ncu.csv` as ncu printed it, `kernel.json` with work, timeline and resources,
+`kernel.ptx`), and `recording.json` with device, versions and ceilings. Stages that fail are noted there, not raised.
 """
 
 from __future__ import annotations
@@ -27,16 +27,29 @@ from typing import Any
 
 import torch
 import triton
-from profiled_kernels import Case, cases, mark
+from profiled_case import Case
+from profiled_kernels import cases, mark
+from profiled_worker import whole_profile
+from triton.runtime.jit import JITFunction
 
 from kernelskill.evaluation.cuda import ncu
 from kernelskill.profiling.counting import Counting
 from kernelskill.records import Candidate
 
 LIMIT_S = 145.0
+WHOLE_S = 30.0
+"""What the profile of a whole candidate may take."""
 BEGAN = time.monotonic()
 REPEATS = 7
 MARK = "mark"
+BESIDE = (
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__cycles_active.avg",
+    "sm__cycles_elapsed.avg",
+    "smsp__inst_executed.sum",
+)
+"""Metrics that are recorded beside those of the project, to judge what it makes of its own."""
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
@@ -44,15 +57,17 @@ def under_ncu() -> None:
     """Call each case once between ncu's marks, after a kernel whose grid tells the case's number."""
     everything = cases()
     buffer = torch.empty(len(everything) + 1, device="cuda")
-    for case in everything:
-        case.call()
     mark[(1,)](buffer)
-    torch.cuda.synchronize()
     for number, case in enumerate(everything, 1):
-        with torch.cuda.profiler.profile():
-            mark[(number,)](buffer)
+        try:
             case.call()
             torch.cuda.synchronize()
+            with torch.cuda.profiler.profile():
+                mark[(number,)](buffer)
+                case.call()
+                torch.cuda.synchronize()
+        except Exception:  # noqa: BLE001  the other kernels are worth having without this one
+            sys.stderr.write(f"{case.name}: {traceback.format_exc()[-600:]}")
 
 
 def timeline(case: Case) -> dict[str, Any]:
@@ -76,21 +91,80 @@ def timeline(case: Case) -> dict[str, Any]:
         for entry in watch.key_averages()
         if str(getattr(entry, "device_type", "")).endswith("CUDA") and entry.self_device_time_total
     ]
-    return {"calls_us": calls, "call_us": statistics.median(calls), "kernels": kernels}
+    with tempfile.TemporaryDirectory() as place:
+        trace = Path(place) / "trace.json"
+        watch.export_chrome_trace(str(trace))
+        seen = launches(trace)
+    last = seen[-(len(seen) // REPEATS) :] if seen else []
+    return {"calls_us": calls, "call_us": statistics.median(calls), "kernels": kernels, "launches": last}
 
 
-def compiled(case: Case) -> tuple[dict[str, Any], str]:
-    """Resources of a Triton kernel, and its PTX."""
-    if case.kernel is None:
-        return {}, ""
-    function = next(one for entry in case.kernel.device_caches.values() for one in entry[0].values())
-    told = {
-        "registers": function.n_regs,
-        "spills": function.n_spills,
-        "shared_bytes": function.metadata.shared,
-        "warps": function.metadata.num_warps,
-    }
-    return told, function.asm["ptx"]
+def work(case: Case) -> dict[str, Any]:
+    """Name of a case, and the work that its mathematics needs."""
+    return {
+        "name": case.name, "read_bytes": case.read_bytes, "written_bytes": case.written_bytes,
+        "flops": case.flops, "transcendentals": case.transcendentals, "is_map": case.is_map,
+    }  # fmt: skip
+
+
+def compiled(case: Case) -> list[dict[str, Any]]:
+    """Resources of what a call launches, and its PTX where Triton compiled it; a library's functions are left out."""
+    if case.function is not None:
+        told = case.function.attributes
+        return [
+            {
+                "registers": told["num_regs"],
+                "spills": told["local_size_bytes"] // 4,
+                "shared_bytes": told["shared_size_bytes"],
+                "warps": 32,
+                "ptx": "",
+            }
+        ]
+    launched: dict[str, Any] = {}
+    launch = JITFunction.run
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        launched[self.__name__] = found = launch(self, *args, **kwargs)
+        return found
+
+    JITFunction.run = watched
+    try:
+        case.call()
+    finally:
+        JITFunction.run = launch
+    return [
+        {
+            "registers": function.n_regs,
+            "spills": function.n_spills,
+            "shared_bytes": function.metadata.shared,
+            "warps": function.metadata.num_warps,
+            "ptx": function.asm["ptx"],
+        }
+        for function in launched.values()
+    ]
+
+
+GEOMETRY = {
+    "grid": "grid",
+    "block": "block",
+    "registers per thread": "registers",
+    "shared memory": "shared_bytes",
+}
+"""What torch.profiler notes of a launch -> name here."""
+
+
+def launches(trace: Path) -> list[dict[str, Any]]:
+    """Name, microseconds and geometry of every launch in an exported trace."""
+    events = json.loads(trace.read_text())["traceEvents"]
+    kernels = sorted((one for one in events if one.get("cat") == "kernel"), key=lambda one: float(one["ts"]))
+    return [
+        {
+            "name": event["name"],
+            "time_us": event["dur"],
+            **{name: event["args"].get(key) for key, name in GEOMETRY.items()},
+        }
+        for event in kernels
+    ]
 
 
 def split(log: str, names: list[str]) -> dict[str, str]:
@@ -130,7 +204,11 @@ class Watcher:
         """Of each run: exit code, seconds, end of the program's own output, what ncu printed."""
 
     def count(self, _: Any, metrics: Sequence[str]) -> dict[str, str]:
-        """One run."""
+        """One run; one more without the metrics beside, should ncu know one of them not."""
+        reply = self._run((*metrics, *BESIDE))
+        return reply if '"ID"' in reply["log"] else self._run(metrics)
+
+    def _run(self, metrics: Sequence[str]) -> dict[str, str]:
         tool = ncu.find_ncu()
         if tool is None:
             return {"log": "", "error": "no ncu"}
@@ -153,87 +231,6 @@ class Watcher:
         return {"log": text, "error": ""}
 
 
-class Overheard:
-    """An evaluator whose counts are kept as they come, with the seconds they took."""
-
-    def __init__(self, evaluator: Any) -> None:
-        self._evaluator = evaluator
-        self.counts: list[dict[str, Any]] = []
-
-    def profile(self, candidate: Any, kernels: Any) -> Any:
-        """What the evaluator says."""
-        return self._evaluator.profile(candidate, kernels)
-
-    def count(self, candidate: Any, metrics: Any) -> Any:
-        """What the evaluator says, which is kept."""
-        began = time.monotonic()
-        reply = self._evaluator.count(candidate, metrics)
-        self.counts.append({"seconds": time.monotonic() - began, "reply": reply})
-        return reply
-
-
-def whole_profile() -> dict[str, Any]:
-    """What the profiler of the project itself says about a candidate, through a judge and its confined workers."""
-    from kernelskill.evaluation.cuda.judge import cuda_judge
-    from kernelskill.profiling import GpuProfiler
-    from kernelskill.records import Reference, Task
-
-    judge = cuda_judge(
-        Task(
-            name="double",
-            hash="double",
-            origin="double.py",
-            reference=Reference(
-                loader="source", kind="module", entry="Model", source=DOUBLE,
-                init_entry="get_init_inputs", inputs_entry="get_inputs",
-            ),
-        )
-    )  # fmt: skip
-    try:
-        judge.describe()
-        candidate = Candidate(id="c001", source=DOUBLED)
-        heard = Overheard(judge)
-        profile = GpuProfiler(heard).profile(candidate)
-        sandbox = [judge.sandbox.level, *judge.sandbox.layers]
-    finally:
-        judge.close()
-    return {
-        "sandbox": sandbox,
-        "counts": heard.counts,
-        "profile": profile.model_dump(mode="json"),
-    }
-
-
-DOUBLE = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2.0
-def get_init_inputs():
-    return []
-def get_inputs():
-    return [torch.randn(4096, 8192)]
-"""
-DOUBLED = """
-import torch, triton
-import triton.language as tl
-
-@triton.jit
-def _double(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, 2.0 * tl.load(x + at, at < n), at < n)
-
-def double(x):
-    y = torch.empty_like(x)
-    _double[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return double(x)
-"""
-
-
 class Recording:
     """The folder that is filled, and what is noted beside it."""
 
@@ -254,6 +251,15 @@ class Recording:
         sys.stdout.write(f"{name}: {time.monotonic() - began:.1f} s\n")
         sys.stdout.flush()
         return result
+
+    def pack(self, folder: Path) -> None:
+        """The archive of what there is so far."""
+        self.write("recording.json", json.dumps(self.notes, indent=1))
+        folder.mkdir(parents=True, exist_ok=True)
+        archived = folder / "profiles.tar.gz"
+        with tarfile.open(archived, "w:gz") as archive:
+            archive.add(self.folder, "profiles")
+        sys.stdout.write(f"{archived}: {archived.stat().st_size} bytes\n")
 
     def write(self, path: str, text: str) -> None:
         """One file of the archive."""
@@ -304,28 +310,34 @@ def record(folder: Path) -> None:
         recording = Recording(Path(place) / "profiles")
         log = Path(place) / "ncu.csv"
         recording.stage("device", device)
+        names = [case.name for case in cases()]
 
         def times() -> list[str]:
-            everything = cases()
-            for case in everything:
-                seen = timeline(case)
-                told, ptx = compiled(case)
-                work = {
-                    "name": case.name, "read_bytes": case.read_bytes, "written_bytes": case.written_bytes,
-                    "flops": case.flops, "transcendentals": case.transcendentals, "is_map": case.is_map,
-                }  # fmt: skip
-                about = {**work, "timeline": seen, "resources": told}
+            seen: list[str] = []
+            failed: dict[str, str] = {}
+            for case in cases():
+                try:
+                    about = {**work(case), "timeline": timeline(case), "resources": {}}
+                    functions = compiled(case)
+                except Exception:  # noqa: BLE001  the other kernels are worth having without this one
+                    failed[case.name] = traceback.format_exc()[-2000:]
+                    continue
+                if functions:
+                    (function,) = functions
+                    if function["ptx"]:
+                        recording.write(f"{case.name}/kernel.ptx", function["ptx"])
+                    about["resources"] = {name: value for name, value in function.items() if name != "ptx"}
                 recording.write(f"{case.name}/kernel.json", json.dumps(about, indent=1))
-                if ptx:
-                    recording.write(f"{case.name}/kernel.ptx", ptx)
-            return [case.name for case in everything]
+                seen.append(case.name)
+            recording.notes["failed"] = failed
+            return seen
 
-        names = recording.stage("timelines", times)
+        recording.stage("timelines", times)
         torch.cuda.empty_cache()
 
         def counted() -> dict[str, Any]:
             program = [sys.executable, str(Path(__file__).resolve()), "--under-ncu"]
-            watcher = Watcher(program, log, 85.0)
+            watcher = Watcher(program, log, 100.0)
             launches, note = Counting(watcher).of(Candidate(id="all", source=""))
             told = [{**run, "log": run["log"][:3000]} for run in watcher.runs]
             recording.write("ncu-whole.csv", watcher.runs[-1]["log"])
@@ -334,15 +346,7 @@ def record(folder: Path) -> None:
             return {"launches": len(launches), "note": note, "runs": told}
 
         recording.stage("counters", counted)
-        recording.stage("whole_profile", whole_profile)
-
-        def wrong_name() -> list[dict[str, Any]]:
-            program = [sys.executable, "-c", "import cupy; cupy.cuda.profiler.start(); cupy.arange(8).sum()"]
-            watcher = Watcher(program, log, 25.0)
-            watcher.count(None, ("sm__nosuch_thing.avg", "gpu__time_duration.sum", "nosuch__metric.sum"))
-            return watcher.runs
-
-        recording.stage("wrong_name", wrong_name)
+        recording.pack(folder)
 
         def ceilings() -> Any:
             script = SOURCE / "kernelskill" / "floor" / "measure_gpu.py"
@@ -353,25 +357,9 @@ def record(folder: Path) -> None:
             return json.loads(done.stdout)
 
         recording.stage("ceilings", ceilings)
-
-        def known() -> list[str]:
-            tool = ncu.find_ncu()
-            done = subprocess.run(
-                [str(tool), "--query-metrics", "--csv"],
-                capture_output=True,
-                text=True,
-                timeout=left(),
-                check=False,
-            )
-            return re.findall(r"\b(?:smsp|sm|l1tex|lts|dram|gpu|launch)__\w+", done.stdout + done.stderr)
-
-        recording.stage("known_metrics", known)
-        recording.write("recording.json", json.dumps(recording.notes, indent=1))
-        folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(folder / "profiles.tar.gz", "w:gz") as archive:
-            archive.add(recording.folder, "profiles")
-    archived = folder / "profiles.tar.gz"
-    sys.stdout.write(f"{archived}: {archived.stat().st_size} bytes\n")
+        if left() > WHOLE_S:
+            recording.stage("whole_profile", whole_profile)
+        recording.pack(folder)
 
 
 if __name__ == "__main__":

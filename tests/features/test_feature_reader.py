@@ -142,6 +142,7 @@ def test_every_fact_is_in_the_catalog_with_its_origin_and_unit():
         "occupancy_ratio",
         "graph_gain_ratio",
         "compute_capability",
+        "issue_share_ratio",
     }
     on_gpu |= set(COUNTED) | {"counted_bound", "counted_traffic_ratio"} | set(IN_PTX) | {"fill_ratio"}
     elsewhere = on_gpu | {name for name in CATALOG if name.startswith("conv_")} | {"expected_share_ratio"}
@@ -337,7 +338,8 @@ def test_counters_of_a_kernel_are_facts_beside_its_times():
         ({"dram_throughput_pct": 80.0}, "memory"),
         ({"l2_throughput_pct": 70.0, "sm_throughput_pct": 60.0}, "memory"),
         ({"sm_throughput_pct": 75.0}, "compute"),
-        ({"counted_us": 4.0, "dram_throughput_pct": 80.0}, "overhead"),
+        ({"counted_us": 4.0}, "overhead"),
+        ({"counted_us": 4.0, "dram_throughput_pct": 80.0}, "memory"),
         ({"counted_us": 8.0, "counted_launches": 2}, "overhead"),
         ({"sm_throughput_pct": None}, None),
     ],

@@ -43,6 +43,7 @@ def test_recorded_statements():
     assert code_facts(RECORDED) == {
         "global_accesses": 4, "async_copies": 2, "matrix_instructions": 2, "atomics": 1, "barriers": 1,
         "local_accesses": 1, "special_functions": 2, "access_bits": 128,
+        "instructions": 21, "loops": 1, "stored_bytes": 16,
     }  # fmt: skip
 
 
@@ -50,7 +51,14 @@ def test_recorded_statements():
 def test_text_without_accesses_has_no_width(text):
     found = code_facts(text)
     assert "access_bits" not in found
-    assert set(found.values()) == {0}
+    assert {value for name, value in found.items() if name != "instructions"} == {0}
+
+
+def test_only_a_branch_to_what_stands_before_it_is_a_loop():
+    ahead = "@%p1 bra $L__BB0_2;\nadd.s32 %r1, %r2, %r3;\n$L__BB0_2:\nret;\n"
+    back = "$L__BB0_1:\nadd.s32 %r1, %r2, %r3;\n@%p1 bra.uni $L__BB0_1;\nret;\n"
+    assert [code_facts(text)["loops"] for text in (ahead, back)] == [0, 1]
+    assert code_facts(ahead)["instructions"] == 3
 
 
 def test_what_triton_compiles(compiled_ptx):

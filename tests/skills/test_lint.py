@@ -36,7 +36,11 @@ def test_a_sound_skill_has_no_flaw(tmp_path):
             "applies",
             "always true",
         ),
-        ({"applies": "kernel_bound == 'memory'", "bottlenecks": "[compute]"}, "bottlenecks", "unreachable"),
+        (
+            {"applies": "kernel_bound == 'memory' and dram_throughput_pct >= 70", "bottlenecks": "[compute]"},
+            "bottlenecks",
+            "unreachable",
+        ),
         (
             {"applies": "kernel_bound == 'memory' and kernel_kind == 'map'", "structures": "[row]"},
             "bottlenecks",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelskill.features.kernel_facts import NEAR_CEILING, Load
+from kernelskill.features.kernel_facts import BRIEF_US, NEAR_CEILING, Load, plain_pipes
 from kernelskill.program import Kernel
 from kernelskill.program.triton.plan import BUSY, row_plan
 from kernelskill.records import Ceilings, Scalar
@@ -36,7 +36,45 @@ def fill_ratio(kernel: Kernel, warps: Scalar = None) -> float | None:
     return programs * (warps if isinstance(warps, int) else plan.warps) / FULL_WARPS
 
 
-def expected_bound(load: Load, overhead_us: float, ceilings: Ceilings, fill: float | None = None) -> str:
+ISSUED = 8
+"""Instructions that a multiprocessor issues in the time of a special function: 4 schedulers of 32 lanes over 16 results
+a cycle, compute capability 7.0 to 10.0 (CUDA C++ programming guide, arithmetic throughput)."""
+
+
+def issue_us(code: Mapping[str, Scalar], load: Load, ceilings: Ceilings) -> float | None:
+    """Least time of a map on a GPU to issue its instructions, index arithmetic among them.
+
+    Each thread runs each of them once and stores its elements once, so the bytes written tell how many threads there
+    are. None where loops hide how often they run, or where there is no PTX.
+
+    Args:
+        code: `ptx.code_facts` of its function.
+        load: What it moves and computes.
+        ceilings: Of the machine that it is for.
+    """
+    instructions, stored = code.get("instructions"), code.get("stored_bytes")
+    if not isinstance(instructions, int) or not isinstance(stored, int) or not stored or code.get("loops"):
+        return None
+    return instructions * (load.written_bytes / stored) / (ISSUED * ceilings.exp_gops) / 1e3
+
+
+def waves_ratio(fill: float | None, occupancy: float | None) -> float | None:
+    """Times that a launch fills the chip with the warps that fit it; None where its plan or its code is not known.
+
+    Args:
+        fill: `fill_ratio`.
+        occupancy: `occupancy_ratio`.
+    """
+    return fill / occupancy if fill is not None and occupancy else None
+
+
+def expected_bound(
+    load: Load,
+    overhead_us: float,
+    ceilings: Ceilings,
+    fill: float | None = None,
+    issued_us: float | None = None,
+) -> str:
     """What one call takes longest for, by what is known without running it.
 
     Args:
@@ -44,9 +82,11 @@ def expected_bound(load: Load, overhead_us: float, ceilings: Ceilings, fill: flo
         overhead_us: `launch_us` of the kernel.
         ceilings: Of the machine that it is for.
         fill: `fill_ratio` on a GPU.
+        issued_us: `issue_us` on a GPU.
     """
     moved = ceilings.traffic_us(load.read_bytes, load.written_bytes)
-    computed = (load.transcendentals / ceilings.exp_gops + load.flops / ceilings.fp32_gflops) / 1e3
+    arithmetic = plain_pipes(ceilings) * load.flops / ceilings.fp32_gflops
+    computed = max((load.transcendentals / ceilings.exp_gops + arithmetic) / 1e3, issued_us or 0.0)
     if overhead_us >= max(moved, computed):
         return "overhead"
     if fill is not None and fill < THIN:
@@ -71,12 +111,12 @@ def counted_facts(
     return {**counted, "counted_traffic_ratio": ratio, "counted_bound": _counted_bound(counted, is_map)}
 
 
-BRIEF_US = 5.0
-"""A launch that ends within this time is mostly start and end; cold caches are in it."""
-
-
 def _counted_bound(counted: Mapping[str, Scalar], is_map: bool) -> str | None:
-    """By the busiest part of the chip; None where a counter is missing. Elements of a map wait for nothing but it."""
+    """By the busiest part of the chip; None where a counter is missing. Elements of a map wait for nothing but it.
+
+    Memory is all of its levels, as in ncu's own speed of light. The first one is counted while a multiprocessor is
+    active, so it is taken for no more than the share of the chip that the launch is sure to fill.
+    """
     names = (
         "counted_us",
         "counted_launches",
@@ -89,9 +129,13 @@ def _counted_bound(counted: Mapping[str, Scalar], is_map: bool) -> str | None:
     if len(numbers) < len(names):
         return None
     time_us, launches, dram, cache, computing = numbers
-    if time_us <= BRIEF_US * launches:
+    near, waves = counted.get("l1_throughput_pct"), counted.get("waves")
+    first = (
+        near * min(1.0, waves) if isinstance(near, (int, float)) and isinstance(waves, (int, float)) else 0.0
+    )
+    moving = max(dram, cache, first)
+    if time_us <= BRIEF_US * launches and max(moving, computing) < 100 * NEAR_CEILING:
         return "overhead"
-    moving = max(dram, cache)
     if not is_map and max(moving, computing) < 100 * NEAR_CEILING:
         return "latency"
     return "memory" if moving >= computing else "compute"

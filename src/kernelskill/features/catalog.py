@@ -16,7 +16,8 @@ _TOLD_NAMES = """base_ms best_stock_ratio floor_ms footprint_bytes bandwidth_gb_
     schedule_threads schedule_vector_bits schedule_unroll schedule_accumulators schedule_block
     schedule_split counted_us counted_launches dram_bytes issue_pct eligible_warps tensor_pct l1_hit_pct
     l2_hit_pct top_stall top_stall_pct expected_bound fill_ratio access_bits global_accesses async_copies
-    matrix_instructions atomics barriers local_accesses special_functions conv_stride product_depth"""
+    matrix_instructions atomics barriers local_accesses special_functions issue_share_ratio
+    conv_stride product_depth"""
 TOLD = frozenset(_TOLD_NAMES.split())
 """Facts that people and models are told, and that no gate has to read."""
 

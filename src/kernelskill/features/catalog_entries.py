@@ -90,6 +90,7 @@ _KERNEL: tuple[_Line, ...] = (
     ("bandwidth_share_ratio", "float", "measured", "", "time that its bytes need at the ceiling / time_us"),
     ("exp_share_ratio", "float", "measured", "", "time that its transcendentals need at the ceiling / time_us"),
     ("flops_share_ratio", "float", "measured", "", "time that its arithmetic needs at the ceiling / time_us"),
+    ("issue_share_ratio", "float", "measured", "", "time that a GPU needs to issue a map's instructions / time_us"),
     ("parallel_efficiency_ratio", "float", "measured", "", "one-thread time / (threads * time_us)"),
     ("kernel_bound", "text", "measured", "", "what its time is spent on"),
     ("vector_bits_used", "int", "parsed", "bits", "widest register that its loops compute with"),

@@ -88,7 +88,12 @@ def occupancy_ratio(registers: int, shared_bytes: int, warps: int) -> float | No
 
 
 def launch_us(kernel: Kernel, ceilings: Ceilings) -> float:
-    """What one call costs before it computes: the call, its results' allocation, a parallel region if it opens one."""
+    """What one call costs before it computes: the call, its results' allocation, a parallel region if it opens one.
+
+    On a GPU it is the launch alone: the host allocates while other kernels run, and their times are the device's.
+    """
+    if on_gpu(ceilings):
+        return ceilings.call_us
     region, schedule = kernel.region, kernel.schedule
     elements = math.prod(axis.size for axis in region.axes) if region else kernel.outputs[0].numel
     parallel = ceilings.threads > 1 and schedule.threads != 1 and elements >= 2 * schedule.grain
@@ -104,6 +109,8 @@ def measured_facts(
     total_us: float | None,
     *,
     is_map: bool = False,
+    waves: float | None = None,
+    issued_us: float | None = None,
 ) -> dict[str, Scalar]:
     """How near a kernel runs to this machine's ceilings. Nothing is said about a time of 0.
 
@@ -114,6 +121,8 @@ def measured_facts(
         ceilings: Of the machine that it was measured on.
         total_us: Time of a whole call of forward, microseconds.
         is_map: Whether its elements are independent of each other.
+        waves: Times that its launch fills a GPU (`bounds.waves_ratio`).
+        issued_us: Least time to issue its instructions (`bounds.issue_us`).
     """
     time_us = step.time_us
     if time_us <= 0:
@@ -122,6 +131,9 @@ def measured_facts(
     exponentials = load.transcendentals * step.calls / ceilings.exp_gops / 1e3 / time_us
     arithmetic = load.flops * step.calls / ceilings.fp32_gflops / 1e3 / time_us
     launch = overhead_us * step.calls / time_us
+    issued = None if issued_us is None else issued_us * step.calls / time_us
+    computed = max(exponentials + arithmetic * plain_pipes(ceilings), issued or 0.0)
+    is_brief = on_gpu(ceilings) and time_us <= BRIEF_US * step.calls
     single = step.one_thread_us
     return {
         "time_us": time_us,
@@ -130,8 +142,11 @@ def measured_facts(
         "bandwidth_share_ratio": moved,
         "exp_share_ratio": exponentials,
         "flops_share_ratio": arithmetic,
+        "issue_share_ratio": issued,
         "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
-        "kernel_bound": _bound(moved, exponentials + arithmetic * _pipes(ceilings), launch, is_map),
+        "kernel_bound": _bound(
+            moved, computed, launch, is_map or (waves is not None and waves >= 1), is_brief=is_brief
+        ),
     }
 
 
@@ -140,19 +155,30 @@ PLAIN_PIPES = 2.0
 TFLOP/s on an H200."""
 
 
-def _pipes(ceilings: Ceilings) -> float:
+BRIEF_US = 5.0
+"""A launch on a GPU that is near no ceiling and ends within this time is mostly start and end."""
+
+
+def on_gpu(ceilings: Ceilings) -> bool:
+    """Whether ceilings are those of a GPU: no processor has a rate of TF32 products."""
+    return ceilings.tf32_gflops is not None
+
+
+def plain_pipes(ceilings: Ceilings) -> float:
     """Factor from a share of the ceiling to a share of what a kernel without tensor cores can reach."""
-    return PLAIN_PIPES if ceilings.tf32_gflops else 1.0
+    return PLAIN_PIPES if on_gpu(ceilings) else 1.0
 
 
-def _bound(moved: float, computed: float, launch: float, is_map: bool) -> str:
+def _bound(moved: float, computed: float, launch: float, has_enough: bool, *, is_brief: bool) -> str:
     """Launching first, as a small kernel is near no ceiling; then the nearer ceiling; else waiting.
 
-    The elements of a map do not wait for each other: what is near no ceiling there lacks throughput, not parallelism.
+    The elements of a map do not wait for each other, and a launch that fills a GPU at least once keeps all the warps
+    there that fit: what is near no ceiling then lacks throughput, not parallelism. It asks more of the part that it
+    needs most than its work does: sectors that nobody uses, bank conflicts, lanes that part.
     """
-    if launch >= NEAR_CEILING:
+    if launch >= NEAR_CEILING or (is_brief and max(moved, computed) < NEAR_CEILING):
         return "overhead"
-    if not is_map and max(moved, computed) < NEAR_CEILING:
+    if not has_enough and max(moved, computed) < NEAR_CEILING:
         return "latency"
     return "memory" if moved >= computed else "compute"
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
 from kernelskill.errors import ProgramError
-from kernelskill.features.bounds import counted_facts, expected_bound, fill_ratio
+from kernelskill.features.bounds import counted_facts, expected_bound, fill_ratio, issue_us, waves_ratio
 from kernelskill.features.catalog import CATALOG, facts_of
+from kernelskill.features.equal_kernels import of_each_kernel
 from kernelskill.features.graph_facts import graph_facts, operators_left, traffic_bytes
 from kernelskill.features.kernel_facts import (
     Load,
@@ -110,6 +111,7 @@ class ExpertFeatureReader:
         return (len(operators_left(graph)) + kernels) * self._ceilings.operator_us / 1e3
 
     def _kernels(self, program: Program, profile: Profile | None) -> Iterator[Fact]:
+        profile = of_each_kernel(profile, program.kernels) if profile else None
         steps = {step.name: step for step in profile.steps if step.kind == "kernel"} if profile else {}
         total_us = profile.total_us if profile else None
         for kernel in program.kernels:
@@ -121,12 +123,23 @@ class ExpertFeatureReader:
             fill = (
                 fill_ratio(kernel, _compiled_warps(profile, kernel.name)) if self._target == "cuda" else None
             )
-            expected = expected_bound(load, launch, self._ceilings, fill)
+            code = profile.static.get(kernel.name, {}) if profile else {}
+            issued = issue_us(code, load, self._ceilings) if is_map else None
+            expected = expected_bound(load, launch, self._ceilings, fill, issued)
             yield from facts_of({"expected_bound": expected, "fill_ratio": fill}, kernel.name)
             yield from _counted(profile, kernel.name, load, is_map=is_map)
             if kernel.name in steps:
                 step = steps[kernel.name]
-                measured = measured_facts(step, load, launch, self._ceilings, total_us, is_map=is_map)
+                measured = measured_facts(
+                    step,
+                    load,
+                    launch,
+                    self._ceilings,
+                    total_us,
+                    is_map=is_map,
+                    waves=waves_ratio(fill, _occupancy(code)),
+                    issued_us=issued,
+                )
                 yield from facts_of(measured, kernel.name)
 
     def _unknown_kernels(self, profile: Profile | None) -> Iterator[Fact]:
@@ -190,9 +203,15 @@ def _overhead(profile: Profile | None) -> float | None:
 def _machine_code(profile: Profile | None, kernel: str) -> Iterator[Fact]:
     known = (profile.static if profile else {}).get(kernel, {})
     yield from facts_of({name: value for name, value in known.items() if name in CATALOG}, kernel)
-    sizes = [known.get(name) for name in ("registers", "shared_bytes", "warps")]
-    if all(isinstance(size, int) for size in sizes):
-        yield from facts_of({"occupancy_ratio": occupancy_ratio(*map(int, sizes))}, kernel)  # type: ignore[arg-type]
+    yield from facts_of({"occupancy_ratio": _occupancy(known)}, kernel)
+
+
+def _occupancy(code: Mapping[str, Scalar]) -> float | None:
+    """Share of a multiprocessor's warps that fit by what the compiler told; None where it told not all."""
+    registers, shared, warps = (code.get(name) for name in ("registers", "shared_bytes", "warps"))
+    if isinstance(registers, int) and isinstance(shared, int) and isinstance(warps, int):
+        return occupancy_ratio(registers, shared, warps)
+    return None
 
 
 def _traffic(graph: Graph, floor: Floor) -> float | None:

@@ -20,6 +20,7 @@ _MATRIX = re.compile(r"^(?:mma|wmma\.mma|wgmma\.mma_async|tcgen05\.mma)\b")
 _ATOMIC = re.compile(r"^(?:atom|red)\.")
 _BARRIER = re.compile(r"^(?:bar|barrier)(?:\.cta|\.cluster)?\.(?:sync|red|arrive|wait)")
 _LOCAL = re.compile(r"^(?:ld|st)\.(?:[\w:]+\.)*?local\b")
+_LINE = re.compile(r"^\s*(?:(?P<label>[\w$]+):|(?:@!?%\w+\s+)?bra(?:\.uni)?\s+(?P<target>[\w$]+))", re.M)
 _SPECIAL = re.compile(r"^(?:ex2|lg2|sin|cos|tanh|rsqrt|sqrt\.approx|rcp\.approx|div\.(?:full|approx))\b")
 
 
@@ -29,9 +30,11 @@ def code_facts(ptx: str) -> dict[str, Scalar]:
     Returns:
         `access_bits` (widest access of global memory by one thread; absent without any), `global_accesses`,
         `async_copies`, `matrix_instructions`, `atomics`, `barriers`, `local_accesses`, `special_functions`: numbers of
-        instructions.
+        instructions; `instructions`: all of them; `loops`: branches back, without which none runs twice in a thread;
+        `stored_bytes`: what the stores to global memory write for a thread, each taken once.
     """
-    names = _STATEMENT.findall(_COMMENT.sub("", ptx))
+    text = _COMMENT.sub("", ptx)
+    names = _STATEMENT.findall(text)
     accesses = [name for name in names if _GLOBAL.match(name)]
     found: dict[str, Scalar] = {
         "global_accesses": len(accesses),
@@ -41,6 +44,9 @@ def code_facts(ptx: str) -> dict[str, Scalar]:
         "barriers": _count(names, _BARRIER),
         "local_accesses": _count(names, _LOCAL),
         "special_functions": _count(names, _SPECIAL),
+        "instructions": len(names),
+        "loops": _loops(text),
+        "stored_bytes": sum(map(_bits, (name for name in accesses if name.startswith("st.")))) // 8,
     }
     widths = [bits for bits in map(_bits, accesses) if bits]
     if widths:
@@ -50,6 +56,18 @@ def code_facts(ptx: str) -> dict[str, Scalar]:
 
 def _count(names: list[str], pattern: re.Pattern[str]) -> int:
     return sum(bool(pattern.match(name)) for name in names)
+
+
+def _loops(text: str) -> int:
+    """Branches to a label that stands before them."""
+    passed: set[str] = set()
+    found = 0
+    for line in _LINE.finditer(text):
+        if line["label"]:
+            passed.add(line["label"])
+        else:
+            found += line["target"] in passed
+    return found
 
 
 def _bits(name: str) -> int:

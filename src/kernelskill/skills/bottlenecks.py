@@ -58,7 +58,7 @@ BOTTLENECKS: dict[str, tuple[Signature, ...]] = {
         Signature(
             "kernel",
             "(sm_throughput_pct >= 70 or special_function_pct >= 60) "
-            f"and memory_stall_pct < {WAITING} and {QUIET} and kernel_bound != 'memory'",
+            f"and memory_stall_pct < {WAITING} and {QUIET}",
             "share_ratio",
         ),
     ),
