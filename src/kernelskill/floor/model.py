@@ -2,7 +2,9 @@
 
 The floor is a bound, so every doubt is settled downwards: the graph is simplified and its dead nodes are dropped first;
 intermediate values cost nothing; arithmetic and traffic overlap perfectly; and one kernel call is all the overhead.
-It holds for the algorithms that the graph names (direct convolution, plain matrix products).
+Products and convolutions count as little as linearity allows (`linear.py`): sums pulled through them, chains regrouped.
+It holds for the algorithms that the graph names (direct convolution, plain matrix products): what computes a single
+product with fewer multiplications, as Winograd's and Strassen's do, may pass it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from kernelskill.errors import ProgramError
 from kernelskill.floor.ceilings import load_ceilings, load_gpu_ceilings
+from kernelskill.floor.linear import regrouped
 from kernelskill.floor.ops import Call, Work, is_transcendental, work
 from kernelskill.floor.traffic import Demand, Traffic, layouts, nbytes, node_traffic, used_values
 from kernelskill.program.rewrite import remove_dead, simplify
@@ -86,8 +89,9 @@ def floor_of(workload: Workload, ceilings: Ceilings) -> Floor:
             scaled = _at_float32_rate(node, works[node.name], specs, ceilings)
             alone = max(ceilings.traffic_us(moved.read, moved.written) / 1e3, _compute_ms(scaled, ceilings))
             per_node[node.name] = alone
-    total = _sum(works.values())
-    scaled = _sum(_at_float32_rate(node, works[node.name], specs, ceilings) for node in graph.nodes)
+    least = regrouped(demand, works)
+    total = _sum(least.values())
+    scaled = _sum(_at_float32_rate(node, least[node.name], specs, ceilings) for node in graph.nodes)
     return _floor(
         demand.traffic(workload.state),
         total,

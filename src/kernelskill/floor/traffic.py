@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kernelskill.floor.masks import kept_share
 from kernelskill.records import Arg, Graph, Node, Ref, StateSpec, TensorSpec
 from kernelskill.records.operators import family, function
 
@@ -160,6 +161,9 @@ class Demand:
             return 0
         if first == ref and function(node.op) in _FEW_OF_MANY:
             return 1
+        share = kept_share(node, self.nodes) if ref in node.args[1:3] else None
+        if share is not None and share < 1:
+            return max(1, int(share * spec.numel)) if spec == node.outputs[0] else 1
         out = node.outputs[0] if node.outputs else None
         if out is not None and self.share(node) < 1:
             return min(distinct(spec), self.elements(Ref(node=node.name)))
