@@ -10,7 +10,8 @@ from kernelskill.skills.sources import BUNDLED
 
 STRUCTURAL = {
     "fuse-elementwise", "fuse-reduction", "fuse-row-normalization", "online-softmax", "single-pass-scan",
-    "direct-pooling", "simplify-algebra", "remove-dead-code", "channels-last", "library-compile", "cuda-graphs", "fuse-siblings",
+    "direct-pooling", "simplify-algebra", "remove-dead-code", "channels-last", "library-compile", "cuda-graphs",
+    "fuse-siblings", "persistent-recurrence",
 }  # fmt: skip
 MICRO = {
     "tune-threads", "widen-vectors", "unroll-accumulate", "block-inner", "stream-stores", "split-rows",
@@ -24,7 +25,7 @@ KNOWLEDGE = {
     "register-tiling", "simplify-index-arithmetic", "shorten-live-ranges", "uniform-control-flow",
     "approximate-transcendentals", "pack-half-math", "tensor-core-matmul", "split-k-matmul", "structured-matmul",
     "fuse-matmul-epilogue", "fused-attention", "implicit-gemm-convolution", "direct-convolution",
-    "transposed-convolution-phases", "privatize-atomics", "persistent-recurrence", "fuse-convolution-epilogue",
+    "transposed-convolution-phases", "privatize-atomics", "fuse-convolution-epilogue",
     "restructure-batch-norm", "collapse-linear-fold", "leave-single-pass", "slice-before-computing",
 }  # fmt: skip
 CARDS = read_cards([BUNDLED])

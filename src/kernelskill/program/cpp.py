@@ -59,6 +59,9 @@ HEADERS = {
     "cmath": r"std::(abs|ceil|cos|erf|exp|expm1|fabs|floor|log|log1p|nearbyint|pow|sin|sqrt|tan|tanh|trunc)\b",
     "cstdint": r"\bu?int(\d+|ptr)_t\b",
     "cstring": r"std::mem\w+",
+    "type_traits": r"std::integral_constant\b",
+    "utility": r"std::swap\b",
+    "vector": r"std::vector\b",
 }
 """Header -> what needs it."""
 

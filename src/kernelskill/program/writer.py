@@ -1,7 +1,8 @@
 """Program -> one readable Python file that defines `ModelNew`.
 
-Order of the file: what it is; imports; the kernels' C++ text; how it is built; one thin function a kernel; the
-reference's helpers; `ModelNew` with the reference's own constructor and a forward that reads as a straight line.
+Order of the file: what it is; imports; the kernels' C++ text; how it is built; one thin function a kernel, under
+further names where equal kernels share it; the reference's helpers; `ModelNew` with the reference's own constructor and
+a forward that reads as a straight line.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kernelskill.program.arguments import attribute, folded, spelled
 from kernelskill.program.cuda import graphed
 from kernelskill.program.cuda.printed import Printed, printed
 from kernelskill.program.docstring import Reads, docstring, reads_of
+from kernelskill.program.equal_kernels import other_names, printed_as
 from kernelskill.program.forward import Forward
 from kernelskill.program.guard import IS_LIKE, IS_LIKE_ON_GPU, IS_WATCHED, NEED_GRAD, constructed, guard
 from kernelskill.program.program import Kernel, Program
@@ -106,7 +108,10 @@ def write(program: Program, task: Task, workload: Workload, target: Target = CPP
         module.require_no_clash((*reference.definitions, reference.entry) if reference else ())
         parts.append(module.body)
     if kernels:
-        parts += target.sections(kernels, reads_of(program))
+        printed_names = set(printed_as(kernels).values())
+        once = tuple(kernel for kernel in kernels if kernel.name in printed_names)
+        parts += target.sections(once, reads_of(program))
+        parts += [text for text in [other_names(kernels)] if text]
     if reference:
         parts += [
             (IS_LIKE_ON_GPU if target.on_gpu else IS_LIKE).rstrip(),

@@ -73,7 +73,8 @@ def _structure(facts: Facts) -> Iterator[str]:
 
 def _admitted(retrieval: Retrieval) -> Iterator[str]:
     groups = _by_skill(item for item in retrieval.decisions if item.admitted)
-    yield _line("admitted", f"{len(groups)} skills, best first" if groups else "no skill")
+    order = "in the order in which they are tried: what is sure, or hardly known yet, comes first"
+    yield _line("admitted", f"{_counted(len(groups))}, {order}" if groups else "no skill")
     for rank, (skill, decisions) in enumerate(groups.items(), 1):
         best = decisions[0].expected_speedup
         yield f"  {rank:>2}. {skill}{f', {best:.3g}x expected' if best else ''}"
@@ -83,13 +84,17 @@ def _admitted(retrieval: Retrieval) -> Iterator[str]:
             yield _indented(f"and {len(decisions) - _MOST_SUBJECTS} more places like these")
 
 
+def _counted(number: int) -> str:
+    return f"{number} skill" if number == 1 else f"{number} skills"
+
+
 def _refused(retrieval: Retrieval, *, each: bool) -> Iterator[str]:
     admitted = set(retrieval.admitted)
     refused = [item for item in retrieval.decisions if not item.admitted]
     names = {item.skill for item in refused} - admitted
     yield _line(
         "refused",
-        f"{len(names)} skills everywhere, {len({item.skill for item in refused} - names)} in places",
+        f"{_counted(len(names))} everywhere, {len({item.skill for item in refused} - names)} in places",
     )
     if each:
         for item in refused:
