@@ -14,6 +14,7 @@ from kernelskill.records import (
     Candidate,
     Ceilings,
     Comparison,
+    Declined,
     Diagnosis,
     Edit,
     Evaluation,
@@ -143,7 +144,7 @@ class Others:
         edit = Edit(skill="s", site="k", action="a", parameters={"ms": value})
         return Plan(base_id=base, edits=(edit,), skill="s", reason="next", evidence_facts={"base_ms": 1.0})
 
-    def seeds(self, task, workload, facts, count):
+    def seeds(self, task, workload, facts, count, failed=()):
         return [self.plan_of(value) for value in self._seeds]
 
     def plan(self, base, facts, retrieval, memory):
@@ -152,6 +153,9 @@ class Others:
             if not memory.tried(base.id, plan.edits[0]):
                 return plan
         return None
+
+    def declined(self):
+        return Declined(reason=f"all of {self._steps} was tried")
 
     def write(self, candidate_id, base, plan):
         value = plan.edits[-1].parameters["ms"]
@@ -200,6 +204,9 @@ def test_small_gains_compound_and_the_winner_is_retimed(tmp_path):
     judge = Judge()
     result, memory = run(tmp_path, judge, Others([0.9], [0.8, 0.7, 0.6]))
     assert result.stop is StopReason.NO_SKILL_LEFT
+    assert result.stop_detail == f"{result.winner_id}: all of [0.8, 0.7, 0.6] was tried", (
+        "in the planner's words"
+    )
     assert memory.attempts()[-1].candidate.parent_id
     winner = next(item for item in memory.attempts() if item.candidate.id == result.winner_id)
     assert winner.candidate.source == "0.6"

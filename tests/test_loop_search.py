@@ -32,7 +32,7 @@ class Landscape(Others):
         pairs = [gain for pair, gain in self.with_other.items() if set(pair) <= set(skills)]
         return self.start_ms / math.prod((*gains, *pairs))
 
-    def seeds(self, task, workload, facts, count):
+    def seeds(self, task, workload, facts, count, failed=()):
         return [self.planned(skill, "") for skill in SKILLS[:3]]
 
     def planned(self, skill, base):

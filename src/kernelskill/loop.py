@@ -40,6 +40,7 @@ from kernelskill.records import (
     Baselines,
     Budget,
     Candidate,
+    Declined,
     Evaluation,
     Facts,
     Floor,
@@ -52,7 +53,7 @@ from kernelskill.records import (
     StopReason,
     Task,
     Workload,
-)
+)  # fmt: skip
 
 AT_THE_FLOOR = 0.95
 """Share of the floor's speed at which nothing is left worth trying (within 5 % of it)."""
@@ -174,15 +175,22 @@ class Loop:
         return True
 
     def _seed(self) -> Stop | None:
+        """First versions; where all of one author's fail, the next author is asked."""
         facts = self.parts.features.read_graph(self.workload, self.floor, baselines=self.baselines)
-        self.progress.stage("plan", "first versions")
-        seeds = self.journal.step("seeds", Seeds, lambda: self._plans(facts))
-        if not seeds.plans:
+        failed: list[Attempt] = []
+        for turn in range(len(self.planners)):
+            self.progress.stage("plan", "first versions")
+            key = f"seeds/{turn}" if turn else "seeds"
+            seeds = self.journal.step(key, Seeds, partial(self._plans, facts, tuple(failed)))
+            if not seeds.plans:
+                break
+            attempts = [self._attempt(0, None, plan, facts) for plan in seeds.plans]
+            if self.parts.strategy.best_of(attempts) is not None:
+                return None
+            failed += attempts
+        if not failed:
             return StopReason.NOTHING_TO_GAIN, self._untouched()
-        attempts = [self._attempt(0, None, plan, facts) for plan in seeds.plans]
-        if self.parts.strategy.best_of(attempts) is None:
-            return StopReason.NO_SEED, f"none of {len(attempts)} first versions was verified"
-        return None
+        return StopReason.NO_SEED, f"none of {len(failed)} first versions was verified"
 
     def _untouched(self) -> str:
         left = ", ".join(list(self.floor.per_node)[:4]) or "nothing"
@@ -192,14 +200,13 @@ class Loop:
             f"({self.baselines.best_arm}) runs at {share:.0%} of the speed that the floor of this machine allows"
         )
 
-    def _plans(self, facts: Facts) -> Seeds:
-        return Seeds(
-            plans=tuple(self.parts.generator.seeds(self.task, self.workload, facts, self.budget.seeds))
-        )
+    def _plans(self, facts: Facts, failed: tuple[Attempt, ...]) -> Seeds:
+        asked = self.task, self.workload, facts, self.budget.seeds, failed
+        return Seeds(plans=tuple(self.parts.generator.seeds(*asked)))
 
     def _round(self, index: int) -> Stop | None:
         """One attempt, on the first base that the strategy names and something is left to try on."""
-        looked = 0
+        looked, why = 0, "every version has been worked on"
         while (base := self._next_base()) is not None:
             step = f"{index:03d}" if looked == 0 else f"{index:03d}-{looked}"
             seen, plan = self._planned(index, step, base)
@@ -208,8 +215,9 @@ class Loop:
                 self.without_gain = 0 if attempt.outcome is Outcome.NEW_BASE else self.without_gain + 1
                 return None
             self.spent.add(base.candidate.id)
-            looked += 1
-        return StopReason.NO_SKILL_LEFT, "every admitted skill has been tried on the base"
+            declined = self.journal.step(f"declined/{step}", Declined, self.planners[0].declined)
+            why, looked = f"{base.candidate.id}: {declined.reason}", looked + 1
+        return StopReason.NO_SKILL_LEFT, why
 
     def _next_base(self) -> Attempt | None:
         return self.parts.strategy.base(self.parts.memory.attempts(), self.spent)
@@ -322,9 +330,10 @@ class Loop:
 
     def _exhausted(self, index: int) -> Stop | None:
         budget, spent = self.budget, self.journal.spent_s
-        time_ms = _time_ms(self.parts.strategy.best_of(self.parts.memory.attempts()))
-        if time_ms and self.floor.floor_ms / time_ms >= AT_THE_FLOOR:
-            return StopReason.FLOOR_REACHED, f"{time_ms:.4g} ms; the floor is {self.floor.floor_ms:.4g} ms"
+        best = self.parts.strategy.best_of(self.parts.memory.attempts())
+        share, floor_ms = _share(self.floor, best.evaluation if best else None), self.floor.floor_ms
+        if share and share >= AT_THE_FLOOR:
+            return StopReason.FLOOR_REACHED, f"{floor_ms / share:.4g} ms; the floor is {floor_ms:.4g} ms"
         if index - self.turn_began > budget.rounds:
             return StopReason.ROUNDS, f"{budget.rounds} rounds"
         if budget.seconds is not None and spent >= budget.seconds:
@@ -358,9 +367,8 @@ class Loop:
         return _stock(reason, detail, arm).model_copy(update=known)
 
     def _promote(self, candidate: Candidate) -> Evaluation:
-        return self.journal.step(
-            f"promote/{candidate.id}", Evaluation, lambda: self.evaluator.promote(candidate)
-        )
+        key = f"promote/{candidate.id}"
+        return self.journal.step(key, Evaluation, lambda: self.evaluator.promote(candidate))
 
 
 def _stock(reason: StopReason, detail: str, arm: str) -> Result:
@@ -368,14 +376,10 @@ def _stock(reason: StopReason, detail: str, arm: str) -> Result:
     return Result(stop=reason, stop_detail=detail, winner_id="", winner_arm=arm)
 
 
-def _time_ms(attempt: Attempt | None) -> float | None:
-    if attempt is None or attempt.evaluation is None:
-        return None
-    return next((item.median_ms for item in attempt.evaluation.timings if item.arm == "candidate"), None)
-
-
-def _share(floor: Floor, promotion: Evaluation) -> float | None:
-    time_ms = next((item.median_ms for item in promotion.timings if item.arm == "candidate"), None)
+def _share(floor: Floor, evaluation: Evaluation | None) -> float | None:
+    """Share of the floor's speed."""
+    timings = evaluation.timings if evaluation else ()
+    time_ms = next((item.median_ms for item in timings if item.arm == "candidate"), None)
     return floor.floor_ms / time_ms if time_ms else None
 
 

@@ -13,6 +13,7 @@ from kernelskill.records import (
     Baselines,
     Candidate,
     Ceilings,
+    Declined,
     Diagnosis,
     Edit,
     Evaluation,
@@ -163,8 +164,19 @@ class Memory(Protocol):
 class Generator(Protocol):
     """Writes first versions."""
 
-    def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
-        """Plans for the first versions, best guess first."""
+    def seeds(
+        self, task: Task, workload: Workload, facts: Facts, count: int, failed: Sequence[Attempt] = ()
+    ) -> Sequence[Plan]:
+        """Plans for the first versions, best guess first.
+
+        Args:
+            task: what to beat.
+            workload: its shapes and graph.
+            facts: of the captured reference.
+            count: most plans.
+            failed: first versions that were judged already, none of them verified. Only somebody who was not asked yet
+                has an answer to them.
+        """
         ...
 
 
@@ -173,6 +185,10 @@ class Planner(Protocol):
 
     def plan(self, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory) -> Plan | None:
         """One skill (or disjoint set) with parameters, or None when nothing admitted is left to try."""
+        ...
+
+    def declined(self) -> Declined:
+        """Why the last `plan` was None, as a clause about its base."""
         ...
 
 

@@ -1,5 +1,6 @@
 """What is tried next, and that nothing is tried twice."""
 
+import pytest
 from toy_library import ToyLibrary, attempt, candidate, decision, fused, plan, retrieval, schedule
 
 from kernelskill.agents import ExpertPlanner
@@ -52,6 +53,21 @@ def test_refused_decisions_give_no_plan():
     _, base = seed()
     assert planned(base, decisions=(decision("tune-threads", "k0", admitted=False),)) is None
     assert planned(base) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "admitted", "why"),
+    [
+        (seed()[1], False, "no skill is admitted"),
+        (seed(fused("k1"))[1], True, "no admitted skill finds a place in it"),
+        (Candidate(id="c0", source="by hand"), True, "no recipe fits it"),
+    ],
+)
+def test_it_says_why_it_has_no_plan(base, admitted, why):
+    planner = ExpertPlanner(ToyLibrary(fields=FIELDS), Tuner())
+    gate = retrieval(decision("tune-threads", "k0", admitted=admitted))
+    assert planner.plan(base, Facts(), gate, RunMemory()) is None
+    assert why in planner.declined().reason
 
 
 def test_bases_without_an_editable_program_give_no_plan():

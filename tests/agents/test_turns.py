@@ -14,9 +14,9 @@ class Role:
     def __init__(self, name, plans=()):
         self.name, self.plans, self.asked = name, plans, 0
 
-    def seeds(self, task, workload, facts, count):
+    def seeds(self, task, workload, facts, count, failed=()):
         self.asked += 1
-        return self.plans
+        return () if any(attempt.plan in self.plans for attempt in failed) else self.plans
 
     def write(self, candidate_id, base, plan):
         return candidate(self.name, fused("n0"))
@@ -49,3 +49,10 @@ def test_first_versions_come_from_the_first_that_has_any():
     assert plans == (EDITS,)
     assert (first.asked, second.asked, third.asked) == (1, 1, 0)
     assert GeneratorsInTurn(first).seeds(TASK, workload(None), Facts(), 3) == ()
+
+
+def test_where_all_of_those_fail_the_next_is_asked():
+    generators = GeneratorsInTurn(Role("a"), Role("b", (EDITS,)), Role("c", (WORDS,)))
+    failed = [tried(EDITS)]
+    assert generators.seeds(TASK, workload(None), Facts(), 3, failed) == (WORDS,)
+    assert generators.seeds(TASK, workload(None), Facts(), 3, [*failed, tried(WORDS)]) == ()

@@ -3,7 +3,7 @@
 from test_run_memory import A, attempt
 
 from kernelskill.memory import ForgetfulMemory, ForgetfulPlanner, RunMemory
-from kernelskill.records import Candidate, Facts, Outcome, Plan, Retrieval
+from kernelskill.records import Candidate, Declined, Facts, Outcome, Plan, Retrieval
 
 TRIED = [attempt("c0", "", outcome=Outcome.SEED), attempt("c1", "c0", A)]
 NOTHING = Retrieval(headroom="high", bottlenecks=(), decisions=())
@@ -16,6 +16,9 @@ class OncePlanner:
         if memory.tried(base.id, A) or memory.attempts():
             return None
         return Plan(base_id=base.id, edits=(A,), skill="skill", reason="")
+
+    def declined(self):
+        return Declined(reason="once is enough")
 
 
 def test_the_log_is_kept_and_nothing_is_drawn_from_it():
@@ -32,3 +35,4 @@ def test_a_forgetful_planner_plans_the_same_again():
     assert OncePlanner().plan(base, Facts(), NOTHING, memory) is None
     again = ForgetfulPlanner(OncePlanner()).plan(base, Facts(), NOTHING, memory)
     assert again.edits == (A,)
+    assert ForgetfulPlanner(OncePlanner()).declined().reason == "once is enough"

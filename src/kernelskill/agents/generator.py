@@ -13,11 +13,12 @@ from kernelskill.agents.forecast import Forecast
 from kernelskill.agents.start import captured, hash_of, is_same
 from kernelskill.errors import ProgramError
 from kernelskill.protocols import SkillLibrary
-from kernelskill.records import Edit, Facts, Json, Plan, Retrieval, Scalar, Task, Workload
+from kernelskill.records import Attempt, Edit, Facts, Json, Plan, Retrieval, Scalar, Task, Workload
 
 ORDER = (
     "remove-dead-code",
     "simplify-algebra",
+    "persistent-recurrence",
     "online-softmax",
     "fuse-row-normalization",
     "fuse-reduction",
@@ -25,7 +26,8 @@ ORDER = (
     "direct-pooling",
     "fuse-elementwise",
 )
-"""What a rewrite removes, no kernel need compute; a row kernel takes its neighbours before plain chains do."""
+"""What a rewrite removes, no kernel need compute; steps of a loop go together before chains of one step do; a row
+kernel takes its neighbours before plain chains do."""
 
 COMPILE = "library-compile"
 GRAPHS = "cuda-graphs"
@@ -51,11 +53,15 @@ class ExpertGenerator:
         self._library = library
         self._forecast = forecast
 
-    def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
-        """At most `count` plans whose programs differ, best guess first.
+    def seeds(
+        self, task: Task, workload: Workload, facts: Facts, count: int, failed: Sequence[Attempt] = ()
+    ) -> Sequence[Plan]:
+        """At most `count` plans whose programs differ, best guess first; none where those were `failed` already.
 
         torch.compile is timed among the baselines already; it is a plan only where nothing was captured.
         """
+        if failed:
+            return ()
         retrieval = self._library.retrieve(facts)
         start = captured(workload)
         if workload.graph is None:

@@ -12,6 +12,7 @@ from kernelskill.protocols import Memory, SkillLibrary
 from kernelskill.records import (
     Attempt,
     Candidate,
+    Declined,
     Edit,
     Facts,
     GateDecision,
@@ -48,6 +49,7 @@ class ExpertPlanner:
     def __init__(self, library: SkillLibrary, tuner: EditTuner) -> None:
         self._library = library
         self._tuner = tuner
+        self._why = ""
 
     def plan(self, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory) -> Plan | None:
         """The best-ranked edit that is new on this base and changes the program; None when none is left.
@@ -56,6 +58,7 @@ class ExpertPlanner:
         of what was tried; then what gave nothing on an ancestor and may pay now.
         """
         if base.program is None or base.program["wrapper"] == "compile":
+            self._why = "it is no program of the expert's, so that no recipe fits it"
             return None
         offers = self._offers(base.program, facts, retrieval)
         told = _told(base.id, memory)
@@ -74,7 +77,12 @@ class ExpertPlanner:
         for offer in offers:
             if search.leads_to_new_program((offer.edit,)):
                 return _planned(base, (offer.edit,), offer, len(offers), facts, "second chance", retrieval)
+        self._why = _nothing_left(retrieval, offers)
         return None
+
+    def declined(self) -> Declined:
+        """What was left of the admitted skills when the last `plan` was None."""
+        return Declined(reason=self._why)
 
     def _offers(self, program: Json, facts: Facts, retrieval: Retrieval) -> list[Offer]:
         """Edits in order of the decisions that admit them."""
@@ -158,6 +166,12 @@ class Search:
         except ProgramError:
             return None
         return hash_of(program)
+
+
+def _nothing_left(retrieval: Retrieval, offers: Sequence[Offer]) -> str:
+    if offers:
+        return "every admitted skill has been tried on it"
+    return "no admitted skill finds a place in it" if retrieval.admitted else "no skill is admitted"
 
 
 def _told(base_id: str, memory: Memory) -> list[tuple[Edit, float | None]]:

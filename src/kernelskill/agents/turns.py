@@ -1,6 +1,6 @@
 """Expert and model in one run: who plans is who writes, diagnoses and repairs.
 
-First versions come from the first of them that has any.
+First versions come from the first of them that has any; where all of them fail, from the next.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from kernelskill.records import Attempt, Candidate, Diagnosis, Facts, Plan, Task
 
 
 class GeneratorsInTurn:
-    """Implements `protocols.Generator`: the first that has a plan gives all of them."""
+    """Implements `protocols.Generator`: the first that has a plan gives all of them.
+
+    Each knows its own plans among those that failed, and has none for a second time.
+    """
 
     def __init__(self, *generators: Generator) -> None:
         self._generators = generators
 
-    def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
+    def seeds(
+        self, task: Task, workload: Workload, facts: Facts, count: int, failed: Sequence[Attempt] = ()
+    ) -> Sequence[Plan]:
         """Plans of the first generator that has any."""
         for generator in self._generators:
-            plans = generator.seeds(task, workload, facts, count)
+            plans = generator.seeds(task, workload, facts, count, failed)
             if plans:
                 return plans
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelskill.memory.run_memory import RunMemory
 from kernelskill.protocols import Memory, Planner
-from kernelskill.records import Candidate, Edit, Facts, Plan, Retrieval
+from kernelskill.records import Candidate, Declined, Edit, Facts, Plan, Retrieval
 
 
 class ForgetfulMemory(RunMemory):
@@ -35,3 +35,7 @@ class ForgetfulPlanner:
         """What the planner would do in a run that has just begun."""
         del memory
         return self._planner.plan(base, facts, retrieval, RunMemory())
+
+    def declined(self) -> Declined:
+        """The planner's reason."""
+        return self._planner.declined()
