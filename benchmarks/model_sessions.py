@@ -1,9 +1,9 @@
-"""Sessions of a model after the expert, as one results file.
+"""Sessions of a model after the expert, added to a results file.
 
-    python benchmarks/model_sessions.py RUN_FOLDER... > results/model-sessions.json
+    python benchmarks/model_sessions.py results/model-sessions.json RUN_FOLDER...
 
 What the expert reached and what the model made of it are told by the judge's screens, paired in one process set; what
-the answer is worth against stock, by fresh process sets.
+the answer is worth against stock, by fresh process sets. Each row names its machine.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def session(run: Run) -> dict[str, Any]:
         "expert_over_best_stock": _best(run, expert=True),
         "model_versions": [_version(item) for item in model],
         "model_over_expert": _over_expert(run),
+        "model_slowed": _slowed(run),
         "calls": dict(Counter(call.role for call in run.model_calls)),
         "waiting_s": round(sum(call.spent.seconds for call in run.model_calls), 1),
         "largest_prompt_chars": max((call.prompt_chars for call in run.model_calls), default=0),
@@ -72,15 +73,32 @@ def _best(run: Run, expert: bool) -> list[float | bool] | None:
     return _interval(max(found, key=lambda item: item.speedup.value, default=None))
 
 
-def _over_expert(run: Run) -> float | None:
-    """Product of the steps from the expert's last base to the model's last one; 1 where the model added nothing."""
-    gain = 1.0
+def _over_expert(run: Run) -> list[float]:
+    """From the expert's last base to the model's last one, [low, value, high]; ones where the model added nothing.
+
+    Ends and medians of the steps are multiplied, so that the interval of several steps is wider than 95 %.
+    """
+    gain = [1.0, 1.0, 1.0]
     for attempt in run.attempts:
         if attempt.plan.intent is None or attempt.outcome is not Outcome.NEW_BASE or not attempt.evaluation:
             continue
-        speedup = attempt.evaluation.speedup("base")
-        gain *= speedup.value if speedup else 1.0
+        step = attempt.evaluation.speedup("base")
+        if step:
+            gain = [
+                so_far * more for so_far, more in zip(gain, (step.low, step.value, step.high), strict=True)
+            ]
     return gain
+
+
+def _slowed(run: Run) -> bool:
+    """Whether a version of the model's became the base although it was not measured faster than the expert's."""
+    return any(
+        attempt.plan.intent is not None
+        and attempt.outcome is Outcome.NEW_BASE
+        and not any(item.arm == "base" and item.significant for item in attempt.evaluation.comparisons)
+        for attempt in run.attempts
+        if attempt.evaluation
+    )
 
 
 def _interval(item: Comparison | None) -> list[float | bool] | None:
@@ -90,14 +108,20 @@ def _interval(item: Comparison | None) -> list[float | bool] | None:
 
 
 def main() -> None:
-    """Print the sessions that are named."""
-    runs = [load_run(Path(folder)) for folder in sys.argv[1:]]
-    document = {
-        "machine": runs[0].machine,
-        "precision": runs[0].task.precision,
-        "rows": [
+    """Add the sessions of the runs that are named; those that the file has already stay as they are."""
+    file, *folders = (Path(argument) for argument in sys.argv[1:])
+    runs = [load_run(folder) for folder in folders]
+    document = (
+        json.loads(file.read_text(encoding="utf-8"))
+        if file.exists()
+        else {"machines": {}, "precision": runs[0].task.precision, "rows": []}
+    )
+    for run in runs:
+        document["machines"][run.machine["device"]] = run.machine
+        document["rows"].append(
             {
                 **session(run),
+                "machine": run.machine["device"],
                 "settings": {
                     "rounds": run.budget.rounds,
                     "seeds": run.budget.seeds,
@@ -105,11 +129,8 @@ def main() -> None:
                     "promotion_sets": run.config.get("promotion_sets"),
                 },
             }
-            for run in runs
-        ],
-    }
-    json.dump(document, sys.stdout, indent=1, default=str)
-    sys.stdout.write("\n")
+        )
+    file.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -153,8 +153,12 @@ class ScriptedMachine:
         )  # fmt: skip
 
 
-def play(folder, settings, judge=None, **budget):
-    """One run in a folder, begun or resumed; gives the run as its folder tells it, and the judge."""
+def play(folder, settings, judge=None, around=lambda parts, workload: parts, **budget):
+    """One run in a folder, begun or resumed; gives the run as its folder tells it, and the judge.
+
+    Args:
+        around: other roles around the model's.
+    """
     judge, machine = judge or ScriptedJudge(), ScriptedMachine()
     limits = Budget(**{"rounds": 2, "seeds": 1, "seconds": None, **budget})
     manifest = Run(
@@ -168,12 +172,13 @@ def play(folder, settings, judge=None, **budget):
             model=open_access(settings, folder), settings=settings, task=TASK, workload=workload,
             ceilings=CEILINGS, shelf=library, memory=memory, target="cpu", repairs=limits.repairs,
         )  # fmt: skip
-        return Parts(
+        parts = Parts(
             floor=machine, profiler=machine, library=library, memory=memory, strategy=GreedyStrategy(),
             features=ModelFeatureReader(scene, ExpertFeatureReader(CEILINGS, "cpu")),
             generator=ModelGenerator(scene, library), planner=ModelPlanner(scene), optimizer=ModelOptimizer(scene),
             diagnoser=ModelDiagnoser(scene, ExpertDiagnoser()), repairer=ModelRepairer(scene),
         )  # fmt: skip
+        return around(parts, workload)
 
     try:
         optimize(TASK, judge, assemble, limits, journal, SilentProgress())

@@ -58,6 +58,7 @@ def test_what_the_profile_and_the_text_tell_is_not_asked():
     assert facts.get("share_ratio", "aten.add.Tensor") == pytest.approx(0.15)
     assert facts.get("schedule_nontemporal", "bell") is True
     assert facts.get("wrapper") == ""
+    assert facts.get("hot_ms") == pytest.approx(0.4)
     assert len(here.model.calls) == 1
 
 

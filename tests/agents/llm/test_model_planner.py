@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from scripted_model import SPEC, scene
 
-from kernelskill.agents.llm import ModelPlanner
+from kernelskill.agents.llm import ModelPlanner, sections
 from kernelskill.agents.llm.conversation import UnusableAnswers
 from kernelskill.errors import BudgetError
 from kernelskill.records import (
@@ -16,9 +16,11 @@ from kernelskill.records import (
     Fact,
     Facts,
     GateDecision,
+    Labels,
     Outcome,
     Retrieval,
     Status,
+    Timing,
 )
 
 BASE = Candidate(id="c000", source="class ModelNew: pass\n", skills=("free-design",))
@@ -98,7 +100,10 @@ def test_twenty_answers_without_json_end_the_turn_after_three():
 
 
 def test_stopping_is_an_answer():
-    assert planned(scene('{"stop": "0.98 of the floor"}')) is None
+    here = scene('{"stop": "0.98 of the\\nfloor"}')
+    planner = ModelPlanner(here)
+    assert planner.plan(BASE, FACTS, RETRIEVAL, here.memory) is None
+    assert planner.declined().reason.endswith("proposes nothing further: 0.98 of the floor")
 
 
 def test_without_an_admitted_skill_nobody_is_asked():
@@ -194,4 +199,55 @@ def test_a_run_without_a_memory_shows_neither_attempts_nor_cards():
     assert "## unroll-accumulate" in full
     assert "# Tried so far" not in less
     assert "## unroll-accumulate" not in less
-    assert "unroll-accumulate" in here.model.calls[1][2][0].text
+    taught, bare_rules = (call[2][0].text for call in here.model.calls)
+    assert "unroll-accumulate" in bare_rules
+    assert "What pays on a CPU" in taught
+    assert "What pays on a CPU" not in bare_rules, "it is what earlier runs taught"
+    assert "a gate admitted" not in bare_rules, "there is none"
+
+
+def test_refusals_that_differ_in_place_and_measure_only_are_told_once():
+    """A recurrence of 12 steps has 24 products: one skill's refusals would fill the section."""
+    refused = [
+        decision("register-tiling", f"addmm_{number}", admitted=False).model_copy(
+            update={"reason": f"fails: share_ratio >= 0.3 (share_ratio=0.0{number} measured)"}
+        )
+        for number in range(1, 9)
+    ]
+    refused += [decision("direct-convolution", name, admitted=False) for name in ("addmm_1", "bmm")]
+    refused += [decision("single-pass-scan", admitted=False)]
+    told = sections.refusals_section(RETRIEVAL.model_copy(update={"decisions": tuple(refused)})).text
+    assert told.splitlines() == [
+        "register-tiling for addmm_1 ... addmm_8 (8 alike): fails: share_ratio >= 0.3 (share_ratio=0.01 measured)",
+        "direct-convolution for addmm_1 and bmm: as measured",
+        "single-pass-scan: as measured",
+    ]
+
+
+def test_kernels_that_differ_in_numbers_only_are_told_once_to_whoever_plans():
+    """Whoever writes gets the whole file, as it has to give it back."""
+    kernels = [
+        f"// gate_{number}: fuse-elementwise\nvoid gate_{number}(const float* x_{number}) {{\n  a();\n  b();\n}}"
+        for number in range(1, 5)
+    ]
+    base = BASE.model_copy(
+        update={"source": "\n\n".join(["import torch", *kernels, "def forward():\n    pass"])}
+    )
+    brief = sections.source_section(base, "The base", repeats=False).text
+    assert brief.count("a();") == 1
+    assert "// gate_4: fuse-elementwise\n[... as above, with other numbers]" in brief
+    assert "def forward():\n    pass" in brief
+    assert sections.source_section(base, "The base").text.count("a();") == 4
+
+
+def test_that_the_machine_was_busy_is_told_beside_the_speedup():
+    attempt = Attempt(
+        index=0, round=1, plan=planned(scene(answer())), outcome=Outcome.NOT_FASTER,
+        candidate=Candidate(id="c001", parent_id="c000", source="x"),
+        evaluation=Evaluation(
+            candidate_id="c001", source_hash="", stage="screen", status=Status.PASSED,
+            timings=(Timing(arm="candidate", median_ms=1.0, p10_ms=1.0, p90_ms=1.0, samples_ms=((1.0,),)),),
+            labels=Labels(flags=("the machine was busy: workers waited 217%",)),
+        ),
+    )  # fmt: skip
+    assert sections.verdict(attempt).endswith("; the machine was busy: workers waited 217%")

@@ -17,10 +17,10 @@ from kernelskill.errors import ModelError
 from kernelskill.features.catalog import CATALOG
 
 GOLDEN = Path(__file__).parent / "golden"
-WRITING = {"entry": "ModelNew", "hints": ()}
+WRITING = {"entry": "ModelNew", "hints": (), "taught": True}
 VARIABLES = {
     "generator": {**WRITING, "approaches": 2, "number": 2},
-    "planner": {"skills": ("split-rows", "tune-threads"), "explained": True},
+    "planner": {"skills": ("split-rows", "tune-threads"), "taught": True},
     "optimizer": {
         **WRITING,
         "hints": ("use two accumulators",),

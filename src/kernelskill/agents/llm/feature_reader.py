@@ -66,7 +66,7 @@ class ModelFeatureReader:
             ModelError: no model could be reached, or the budget is spent.
         """
         found = self._base.read(candidate, profile, floor, evaluation=evaluation, baselines=baselines)
-        found = Facts(facts=(*found.facts, *_bar(floor, baselines)))
+        found = Facts(facts=(*found.facts, *_bar(floor, baselines), *_hot(profile)))
         if candidate.program is not None:
             return found
         steps = [
@@ -127,6 +127,12 @@ def _bar(floor: Floor, baselines: Baselines | None) -> Iterator[Fact]:
         ("floor_compute_ms", floor.compute_ms, "ms"), ("eager_operators", floor.launches, ""),
     ):  # fmt: skip
         yield Fact(name=name, value=value, origin="parsed", unit=unit)
+
+
+def _hot(profile: Profile | None) -> Iterator[Fact]:
+    """What is left of a call when inputs lie in cache and memory is not fresh: only that can a loop make less."""
+    if profile is not None and profile.total_us is not None:
+        yield Fact(name="hot_ms", value=profile.total_us / 1e3, origin="measured", unit="ms")
 
 
 def _checked(answer: FactsAnswer, kernels: list[str]) -> dict[tuple[str, str], Scalar]:

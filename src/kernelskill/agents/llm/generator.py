@@ -12,7 +12,7 @@ from kernelskill.agents.llm.scene import Scene
 from kernelskill.agents.llm.written import written
 from kernelskill.errors import ModelError
 from kernelskill.protocols import SkillLibrary
-from kernelskill.records import Facts, Plan, Retrieval, Task, Workload
+from kernelskill.records import Attempt, Facts, Plan, Retrieval, Task, Workload
 from kernelskill.records.model import Intent
 
 AT_ONCE = 4
@@ -29,12 +29,18 @@ class ModelGenerator:
         self._scene = scene
         self._library = library
 
-    def seeds(self, task: Task, workload: Workload, facts: Facts, count: int) -> Sequence[Plan]:
+    def seeds(
+        self, task: Task, workload: Workload, facts: Facts, count: int, failed: Sequence[Attempt] = ()
+    ) -> Sequence[Plan]:
         """Up to `count` files, asked for side by side; those without a usable answer are left out.
+
+        None where files of its own are among the `failed`: each of them had its repairs.
 
         Raises:
             ModelError: not one usable answer came.
         """
+        if any(attempt.plan.intent is not None for attempt in failed):
+            return ()
         retrieval = self._library.retrieve(facts)
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             asked = [

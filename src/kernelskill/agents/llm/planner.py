@@ -12,7 +12,7 @@ from kernelskill.agents.llm.reading import UnusableReply, answer_of
 from kernelskill.agents.llm.scene import Scene
 from kernelskill.agents.llm.worth import require_worth
 from kernelskill.protocols import Memory
-from kernelskill.records import Attempt, Candidate, Facts, GateDecision, Plan, Retrieval
+from kernelskill.records import Attempt, Candidate, Declined, Facts, GateDecision, Plan, Retrieval
 from kernelskill.records.model import Expectation, Intent
 
 WHOLE_CARDS = 6
@@ -33,6 +33,7 @@ class ModelPlanner:
     def __init__(self, scene: Scene, on_reference: Callable[[], Retrieval | None] = lambda: None) -> None:
         self._scene = scene
         self._on_reference = on_reference
+        self._why = ""
 
     def plan(self, base: Candidate, facts: Facts, retrieval: Retrieval, memory: Memory) -> Plan | None:
         """The model's choice among the admitted skills; None where none is admitted, or it sees nothing worth a try.
@@ -43,13 +44,14 @@ class ModelPlanner:
         retrieval = self._widened(retrieval)
         skills = tuple(skill for skill in retrieval.admitted if skill != STOP)
         if not skills:
+            self._why = "no skill is admitted"
             return None
         scene = self._scene
         parts = (
             *scene.setting(),
             sections.bottlenecks_section(retrieval),
             sections.facts_section(facts),
-            sections.source_section(base, "The base"),
+            sections.source_section(base, "The base", repeats=False),
             sections.history_section(scene.attempts()),
             sections.skills_section(scene.cards(skills), retrieval, WHOLE_CARDS),
             _predictions(scene.attempts()),
@@ -62,8 +64,11 @@ class ModelPlanner:
             parts,
             lambda text: self._checked(answer_of(text, PlanAnswer), base, facts, retrieval, memory),
             skills=skills,
-            explained=not scene.unread,
         )
+
+    def declined(self) -> Declined:
+        """What the model gave as its reason when the last `plan` was None."""
+        return Declined(reason=self._why)
 
     def _widened(self, retrieval: Retrieval) -> Retrieval:
         """With what only a person or a model can carry out and the gate admits on the reference, best first."""
@@ -93,6 +98,8 @@ class ModelPlanner:
             UnusableReply: it does not.
         """
         if answer.stop and not answer.skill:
+            author = self._scene.model.author("planner")
+            self._why = f"{author} proposes nothing further: {' '.join(answer.stop.split())}"
             return None
         decisions = [item for item in retrieval.decisions if item.admitted and item.skill == answer.skill]
         if not decisions or answer.skill == STOP:

@@ -44,7 +44,7 @@ class Scene:
     forgets: bool = False
     """Show nothing of what was tried in this run, to measure what that is worth."""
     unread: bool = False
-    """Show nothing of what the skills' cards say, to measure what that is worth."""
+    """Show nothing of what earlier runs taught (cards, what pays on a device), to measure what that is worth."""
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -87,7 +87,8 @@ class Scene:
         Raises:
             ModelError: no usable answer, no model, or no budget.
         """
-        instructions = render(role.replace("-", "_"), target=self.target, **values)
+        taught = not self.unread
+        instructions = render(role.replace("-", "_"), target=self.target, taught=taught, **values)
         prompt = assemble(instructions, parts, self.settings.prompt_chars)
         return Conversation(self.model, self.settings).ask(role, about, prompt, use)
 

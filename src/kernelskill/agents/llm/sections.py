@@ -13,6 +13,7 @@ from kernelskill.records import (
     Ceilings,
     Evaluation,
     Facts,
+    GateDecision,
     Outcome,
     Plan,
     Retrieval,
@@ -33,6 +34,12 @@ GRAPH_CODE = re.compile(
 """Worked code of recipes: it builds and edits our graphs, which nobody writes by hand."""
 
 
+NUMBER = re.compile(r"\d+")
+LEAST_REPEATED = 3
+"""Lines of a paragraph, less one, from which on its repetition is left out."""
+AS_ABOVE = "[... as above, with other numbers]"
+MEASURED = re.compile(r" \([^()']*=[^()']*\)")
+"""The value beside a condition that failed: "(share_ratio=0.06 measured)"."""
 OTHER_DEVICE = re.compile(r"fails: target in \(")
 """A refusal that says nothing: the skill is of another device."""
 
@@ -98,16 +105,30 @@ def skills_section(cards: Sequence[Card], retrieval: Retrieval | None, whole: in
 
 
 def refusals_section(retrieval: Retrieval, most: int = 24) -> Section:
-    """What may not be used here, and the fact that decides it; those with a subject first, as they came nearer."""
+    """What may not be used here, and the fact that decides it; those with a subject first, as they came nearer.
+
+    Refusals of one skill that differ in subject and measured value only are told once.
+    """
     refused = [
         item for item in retrieval.decisions if not item.admitted and not OTHER_DEVICE.search(item.reason)
     ]
     refused.sort(key=lambda item: not item.subject)
+    groups: dict[tuple[str, str], list[GateDecision]] = {}
+    for item in refused:
+        reason = re.sub(rf"\b{re.escape(item.subject)}\b", "it", item.reason) if item.subject else item.reason
+        groups.setdefault((item.skill, MEASURED.sub("", reason)), []).append(item)
     lines = [
-        f"{item.skill}{f' for {item.subject}' if item.subject else ''}: {item.reason[:160]}"
-        for item in refused[:most]
+        f"{group[0].skill}{_told_for(group)}: {group[0].reason[:160]}"
+        for group in list(groups.values())[:most]
     ]
     return Section("Refused by the gate", "\n".join(lines), 6)
+
+
+def _told_for(group: Sequence[GateDecision]) -> str:
+    first, last = group[0].subject, group[-1].subject
+    if len(group) <= 2:
+        return f" for {' and '.join(item.subject for item in group)}" if first else ""
+    return f" for {first} ... {last} ({len(group)} alike)"
 
 
 def bottlenecks_section(retrieval: Retrieval) -> Section:
@@ -149,12 +170,30 @@ def verdict(attempt: Attempt) -> str:
     )
     band = evaluation.noise_band_ratio
     noise = "" if band is None else f"; noise of the machine {band:.1%}"
-    return f"correct, {attempt.outcome.value}: {speedups}{noise}"
+    flags = "".join(f"; {flag}" for flag in evaluation.labels.flags)
+    return f"correct, {attempt.outcome.value}: {speedups}{noise}{flags}"
 
 
-def source_section(candidate: Candidate, title: str, rank: int = 0) -> Section:
-    """The text of one candidate."""
-    return Section(f"{title} ({candidate.id})", f"```python\n{candidate.source.strip()}\n```", rank)
+def source_section(candidate: Candidate, title: str, rank: int = 0, repeats: bool = True) -> Section:
+    """The text of one candidate; for whoever need not write it again, without what repeats itself."""
+    source = candidate.source if repeats else told_once(candidate.source)
+    return Section(f"{title} ({candidate.id})", f"```python\n{source.strip()}\n```", rank)
+
+
+def told_once(source: str) -> str:
+    """A text of which paragraphs that differ from an earlier one in numbers only keep their first line.
+
+    The twelve steps of a printed recurrence are twelve kernels alike.
+    """
+    seen: set[str] = set()
+    kept = []
+    for paragraph in source.split("\n\n"):
+        alike = " ".join(NUMBER.sub("#", paragraph).split())
+        if alike in seen and paragraph.count("\n") >= LEAST_REPEATED:
+            paragraph = f"{paragraph.lstrip(chr(10)).partition(chr(10))[0]}\n{AS_ABOVE}"
+        seen.add(alike)
+        kept.append(paragraph)
+    return "\n\n".join(kept)
 
 
 def variants_section(attempts: Sequence[Attempt], base: Candidate, most: int = 2) -> Section:
