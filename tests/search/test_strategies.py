@@ -107,6 +107,21 @@ def test_greedy_stays_on_the_newest_base():
     assert strategy.finalists([slow]) == []
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_experts_own_best_is_a_finalist_beside_a_models(name):
+    def by_model(item):
+        return item.model_copy(update={"candidate": item.candidate.model_copy(update={"author": "llm"})})
+
+    models = [
+        by_model(attempt("c4", "c1", stock=1.9, over_base=1.3, outcome=Outcome.NEW_BASE)),
+        by_model(attempt("c5", "c4", stock=2.2, over_base=1.2, outcome=Outcome.NEW_BASE)),
+    ]
+    found = ids(STRATEGIES[name]().finalists([*SEEDS, *models]))
+    assert found[0] == "c5"
+    assert found[-1] == "c1", "the fastest that the expert wrote, after the model's"
+    assert len(found) == len(set(found))
+
+
 def test_a_beam_works_on_its_members_in_turn_and_leaves_the_slow_ones():
     strategy = BeamStrategy(width=2)
     assert strategy.base(SEEDS, set()).candidate.id == "c1"

@@ -23,7 +23,8 @@ class GreedyStrategy(Verified):
         promotion in fresh processes decides.
         """
         both = [item for item in (self.best_of(attempts), self._current(attempts)) if item is not None]
-        return [item for item in {item.candidate.id: item for item in both}.values() if may_win(item)]
+        chosen = [item for item in {item.candidate.id: item for item in both}.values() if may_win(item)]
+        return self.of_each_author(chosen, attempts)
 
     def _current(self, attempts: Sequence[Attempt]) -> Attempt | None:
         newest = next((item for item in reversed(attempts) if item.outcome is Outcome.NEW_BASE), None)

@@ -9,7 +9,7 @@ from kernelskill.records import Attempt, Comparison, Evaluation, Interval, Retri
 BASE = "base"
 """Arm of the candidate that an edit started from."""
 FINALISTS = 2
-"""Candidates that are re-timed in fresh processes at most, fastest first."""
+"""Candidates that are re-timed in fresh processes at most, fastest first; of each author one at least."""
 
 
 class Verified:
@@ -40,7 +40,17 @@ class Verified:
 
     def finalists(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """What is re-timed at the end, likeliest winner first."""
-        return [attempt for attempt in self.ranked(attempts) if may_win(attempt)][:FINALISTS]
+        ranked = self.ranked(attempts)
+        return self.of_each_author([item for item in ranked if may_win(item)][:FINALISTS], attempts)
+
+    def of_each_author(self, chosen: Sequence[Attempt], attempts: Sequence[Attempt]) -> list[Attempt]:
+        """These, and after them the best of every author who has none among them.
+
+        Where what a model made of it does not hold in fresh processes, the expert's own version still may.
+        """
+        authors = {item.candidate.author for item in chosen}
+        best = {item.candidate.author: item for item in reversed(self.ranked(attempts)) if may_win(item)}
+        return [*chosen, *(item for author, item in best.items() if author not in authors)]
 
     def order(self, base: Attempt, retrieval: Retrieval, attempts: Sequence[Attempt]) -> Retrieval:
         """The admitted skills as the gate ranks them."""
