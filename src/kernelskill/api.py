@@ -91,9 +91,9 @@ def optimize(
             fresh ones. Not needed for a file that defines `get_inputs`.
         init: constructor arguments, where `target` is a class.
         device: target to write for ("cpu" or "cuda"); default: what the settings say.
-        budget: limits, or wall seconds.
+        budget: limits (`kernelskill.Budget`), or wall seconds after which no further round begins.
         precision: accuracy owed ("match" = as accurate as eager as the task runs it); default: what the settings say.
-        config: all settings at once; the arguments above win over it.
+        config: all settings at once (see `kernelskill.load_config`); the arguments above win over it.
         progress: what is told while it runs; default: nothing.
 
     Raises:

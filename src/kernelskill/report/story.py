@@ -29,12 +29,25 @@ def headline(run: Run) -> str:
     if result.stop is StopReason.NOTHING_TO_GAIN:
         return f"Nothing to gain: {result.stop_detail}."
     if not result.winner_id:
+        failed = "was proven to beat it" if result.unproven else "beat it beyond the noise"
         return (
-            f"Best stock ({result.winner_arm}) is the answer: none of {len(run.attempts)} attempts beat it "
-            f"beyond the noise.{''.join(f' {unproven(item)}' for item in result.unproven)}"
+            f"Best stock ({result.winner_arm}) is the answer: none of {len(run.attempts)} attempts {failed}."
+            f"{''.join(f' {unproven(item)}' for item in result.unproven)}{_again(run)}"
         )
     speedup, arm = best_speedup(run), bar(run)
     return f"{numbers.ratio(speedup)} over best stock ({arm}), verified."
+
+
+def _again(run: Run) -> str:
+    """What to do where a busy machine may be why nothing is credited."""
+    assert run.result is not None
+    finalists = [item for item in run.result.unproven if any("busy" in flag for flag in item.labels.flags)]
+    if not finalists:
+        return ""
+    file = f"FOLDER-OF-THE-RUN/candidates/{finalists[0].candidate_id}.py"
+    return (
+        f" On a quieter machine that may hold; judge it again: kernelskill evaluate {run.task.origin} {file}"
+    )
 
 
 def unproven(promotion: Evaluation) -> str:
