@@ -391,7 +391,9 @@ def _given(flags: dict[str, Json]) -> dict[str, Json]:
 def _explain(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "settings"
-    known = (
-        f"; known settings: {', '.join(Config.model_fields)}" if first["type"] == "extra_forbidden" else ""
-    )
-    return f"{f'{path}: ' if path else ''}{where}: {first['msg']}{known}"
+    said = first["msg"]
+    if first["type"] == "extra_forbidden":
+        said += f"; known settings: {', '.join(Config.model_fields)}"
+    if first["type"] in ("literal_error", "enum"):
+        said = f"{first['input']!r} is not known; it is one of: {first['ctx']['expected']}"
+    return f"{f'{path}: ' if path else ''}{where}: {said}"

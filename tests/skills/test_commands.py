@@ -104,7 +104,9 @@ def test_memory_is_shown_handed_on_merged_and_forgotten(tmp_path):
     store = EvidenceStore(tmp_path / "evidence.sqlite")
     for index in range(3):
         store.add(evidence_of(attempt_of(index), FACTS, "machine", {"run": f"r{index}", "task": "t"}))
-    assert "3 verified" in call("memory", "show")
+    head, _, line = call("memory", "show").splitlines()[:3]
+    assert head.split()[-5:] == ["tried", "verified", "rejected", "gain", "device"]
+    assert line.split()[-5:] == ["3", "3", "0", "1.200x", "machine"]
     assert "3 rows of 3 runs" in call("memory", "show", "--skill", "stream-stores")
     shown = json.loads(call("memory", "show", "--json"))
     assert shown["remembered"][0]["mean_speedup"] == pytest.approx(1.2)

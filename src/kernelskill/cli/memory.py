@@ -30,12 +30,14 @@ def show(
     """Show what is remembered, per skill and context, and where a skill is suspended."""
 
     def work() -> dict[str, Any]:
-        from kernelskill.skills.remembered import remembered
+        from kernelskill.skills.remembered import HEAD, remembered
 
         opened = _store(config, store)
         rows = opened.rows(skill)
         found = remembered(rows)
         if not as_json:
+            if found:
+                print(HEAD)
             for item in found:
                 print(item)
             print(f"{len(rows)} rows of {len({row.run for row in rows})} runs in {opened.path}")

@@ -38,6 +38,7 @@ def list_skills(skills: FoldersOption = None, config: ConfigOption = None, as_js
 
         cards = read_cards(folders(settings_of(config, skills=skills or None).skills))
         if not as_json:
+            print(f"{'id':<32}{'kind':<12}{'works on':<10}{'targets':<10}{'how':<8}title")
             for card in cards:
                 how = "recipe" if card.executable else ""
                 print(

@@ -72,13 +72,14 @@ def print_evaluation(evaluation: Evaluation) -> None:
     if evaluation.hint:
         console.print(f"[dim]{escape(evaluation.hint)}[/]", soft_wrap=True)
     if passed:
-        console.print(_comparisons(evaluation, ""))
-        if not any(item.significant for item in evaluation.comparisons):
-            console.print("no significant change")
+        times = {timing.arm: timing.median_ms for timing in evaluation.timings}
+        stock = [item.arm for item in evaluation.comparisons if item.arm in times]
+        console.print(_comparisons(evaluation, min(stock, key=lambda arm: times[arm], default="")))
         console.print(f"tier {evaluation.tier}; labels {', '.join(evaluation.labels.kinds) or 'none'}")
         for flag in evaluation.labels.flags:
             console.print(f"[yellow]flag[/] {escape(flag)}", soft_wrap=True)
-    console.print(f"[dim]sandbox {escape(evaluation.sandbox)}; {numbers.seconds(evaluation.machine_s)}[/]")
+    took = numbers.seconds(evaluation.machine_s)
+    console.print(f"[dim]sandbox {escape(evaluation.sandbox)}; judged in {took}, baselines not counted[/]")
 
 
 def print_floor(task: Task, workload: Workload, floor: Floor, ceilings: Ceilings) -> None:

@@ -10,6 +10,11 @@ from kernelskill.records import Record
 from kernelskill.skills.experience import Context, Evidence
 from kernelskill.skills.ranking import estimate
 
+HEAD = (
+    f"{'skill':<30}{'in kernels like':<34}{'tried':>10}{'verified':>13}{'rejected':>13}{'gain':>9}  device\n"
+    "(gain: of an edit over what it was made from, of a first version over eager; mean of verified ones)"
+)
+
 
 class Remembered(Record):
     """What is known of one skill in one context."""
@@ -35,7 +40,7 @@ class Remembered(Record):
                                            self.context.op_class) if part)  # fmt: skip
         gain = f"{self.mean_speedup:.3f}x" if self.mean_speedup else "-"
         text = (
-            f"{self.skill:<30}{where:<34}{self.tries:>4} tries{self.verified:>4} verified{self.rejected:>4} rejected"
+            f"{self.skill:<30}{where:<34}{self.tries:>10}{self.verified:>13}{self.rejected:>13}"
             f"{gain:>9}  {self.context.device}"
         )
         return f"{text}\n    {self.suspended}" if self.suspended else text

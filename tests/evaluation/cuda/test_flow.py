@@ -42,6 +42,7 @@ class Pretended(Cuda):
         self.index, self.properties, self.uuid = 0, None, "GPU-pretended"
         self.clocks, self.way, self.passed_over = Clocks(self.uuid), "", ()
         self._lease, self._shared, self._reserved = Lease(self.uuid), {}, {}
+        self.chilled = []
 
     def meet(self, worker):
         worker.ready()
@@ -56,7 +57,10 @@ class Pretended(Cuda):
     def settle(self):
         pass
 
-    trim = rouse = settle
+    trim = rouse = enter = settle
+
+    def chill(self, moved):
+        self.chilled.append(moved)
 
     def generator(self, seed):
         return torch.Generator().manual_seed(seed)
@@ -123,3 +127,4 @@ def test_a_whole_evaluation(judge):
     assert not spare.alive, "each candidate's worker is used once"
     shared = {id(slot) for other in judge._need.seats.values() for slot in other._slots}
     assert len(shared) == 2, "arms of ours share one input and one output"
+    assert judge.device.chilled, "the judge empties the cache, not the worker"
