@@ -1,5 +1,8 @@
 """A candidate's profile on a real GPU: `pytest -m gpu tests/profiling`."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,36 +10,10 @@ from kernelskill import doctor_gpu
 from kernelskill.profiling import GpuProfiler
 from kernelskill.records import Candidate, Reference, Task
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from profiled_worker import DOUBLE, DOUBLED
+
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
-
-REFERENCE = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2.0
-def get_init_inputs():
-    return []
-def get_inputs():
-    return [torch.randn(4096, 8192)]
-"""
-DOUBLES = """
-import torch, triton
-import triton.language as tl
-
-@triton.jit
-def _double(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, 2.0 * tl.load(x + at, at < n), at < n)
-
-def double(x):
-    y = torch.empty_like(x)
-    _double[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return double(x)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +21,7 @@ def judge():
     from kernelskill.evaluation.cuda.judge import cuda_judge
 
     reference = Reference(
-        loader="source", kind="module", entry="Model", source=REFERENCE, init_entry="get_init_inputs",
+        loader="source", kind="module", entry="Model", source=DOUBLE, init_entry="get_init_inputs",
         inputs_entry="get_inputs",
     )  # fmt: skip
     found = cuda_judge(Task(name="double", hash="double", origin="double.py", reference=reference))
@@ -54,7 +31,7 @@ def judge():
 
 
 def test_a_copy_is_bound_by_memory_in_every_view(judge):
-    profile = GpuProfiler(judge).profile(Candidate(id="c001", source=DOUBLES))
+    profile = GpuProfiler(judge).profile(Candidate(id="c001", source=DOUBLED))
     assert profile.kind in ("counters", "timeline"), profile.note
     assert profile.steps[0].name == "double"
     assert profile.static["double"]["access_bits"] == 128
@@ -68,6 +45,6 @@ def test_a_copy_is_bound_by_memory_in_every_view(judge):
 
 
 def test_without_counters_the_same_profile_is_a_timeline(judge):
-    profile = GpuProfiler(judge, counters=False).profile(Candidate(id="c001", source=DOUBLES))
+    profile = GpuProfiler(judge, counters=False).profile(Candidate(id="c001", source=DOUBLED))
     assert profile.kind == "timeline"
     assert profile.steps[0].name == "double"
