@@ -93,8 +93,19 @@ def test_the_headline_of_an_unfinished_run_says_so():
 
 
 def test_the_command_asks_for_the_same_again():
-    assert suite_command(manifest([task(1, 1), task(3, 1)], preset="paper")) == (
+    tasks = [task(1, 1), task(3, 1)]
+    assert suite_command(manifest(tasks, preset="paper", settings={"budget": {}})) == (
         "kernelskill suite run toy --level 1,3 --target cuda --preset paper"
+    )
+    chosen = {
+        "budget": {"rounds": 0, "seconds": 60.0},
+        "threads": 2,
+        "allow": ["custom"],
+        "agents": ["expert", "llm"],
+    }
+    assert suite_command(manifest(tasks[:1], settings=chosen)) == (
+        "kernelskill suite run toy --level 1 --target cuda --precision match --tolerance relative "
+        "--rounds 0 --seconds 60 --agents expert,llm --allow custom --threads 2"
     )
 
 

@@ -1,6 +1,7 @@
 """Tasks in processes of their own: one that dies or hangs is a line with its reason, and the others go on."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +15,16 @@ from suite_work import settings, started, worked
 from written_suites import task
 
 from kernelskill.errors import ConfigError
-from kernelskill.records import TaskOutcome
-from kernelskill.suites import conductor
+from kernelskill.records import Run, TaskOutcome
+from kernelskill.report import SilentProgress
+from kernelskill.suites import conductor, start
+from kernelskill.suites.cores import own_cores
 from kernelskill.suites.folder import SuiteFolder
-from kernelskill.suites.job import LOG, RESULT, Job, needed_bytes
+from kernelskill.suites.job import LOG, RESULT, Job, needed_bytes, stage, start_over
+from kernelskill.suites.kinds import do
 from kernelskill.suites.machine import Machine
 from kernelskill.suites.pool import LocalPool, Seat
-from kernelskill.suites.start import gpu_indices, local_pool
+from kernelskill.suites.start import gpu_indices, local_pool, with_threads
 
 CHILD = "kernelskill.suites.child"
 
@@ -155,42 +159,109 @@ def test_what_ran_short_of_memory_beside_others_is_done_again_alone(tmp_path, co
     assert (folder.tasks / "2_Broken" / LOG).read_text().count("describe") == 0
 
 
+def test_a_task_goes_on_where_things_lie_now(tmp_path, config):
+    """A run's folder that was carried to another machine: other GPU, other paths, the suite itself gone."""
+    suite = write_suite(tmp_path / "suite", {"1_Refuses.py": task_text('raise RuntimeError("not today")')})
+    folder = started(config, suite, kind="run")
+    (only,) = folder.left()
+    before = folder.tasks / only.key
+    job = conductor.job_of(folder, only, None)
+    stage(job, before)
+    assert do(job, before, 1, SilentProgress()).outcome is TaskOutcome.FAILED, (
+        "it cannot be described, and stays begun"
+    )
+    after = tmp_path / "elsewhere" / only.key
+    shutil.copytree(before, after)
+    suite.rename(tmp_path / "gone")
+    do(job, after, 0, SilentProgress())
+    (home,) = (after / "runs").iterdir()
+    run = Run.model_validate_json((home / "run.json").read_text())
+    assert (run.config["gpu"], run.config["runs"]) == (0, str(after / "runs"))
+    assert run.task.reference.search_path == (str(after),)
+
+
 # -- seats: pure rules ---------------------------------------------------------------------------------
 
 
 class Running:
     """A task on a seat, as the seat sees it."""
 
-    def __init__(self, job, alone=False):
-        self.job, self.alone = job, alone
+    def __init__(self, job):
+        self.job, self.alone = job, job.alone
 
 
-def job(needs):
-    return Job(task=task(1, 1), kind="run", settings={}, needs_bytes=needs, limit_s=1.0)
+def job(needs, alone=False):
+    return Job(task=task(1, 1), kind="run", settings={}, needs_bytes=needs, alone=alone, limit_s=1.0)
 
 
-def test_a_large_task_waits_until_the_device_is_free():
+def test_a_large_task_waits_until_there_is_room():
     seat = Seat(0, places=3, memory_bytes=100)
-    assert seat.takes(job(150), alone=False), "on an empty device anything may try"
+    assert seat.takes(job(150)), "on an empty device anything may try"
     seat.running = [Running(job(50))]
-    assert not seat.takes(job(60), alone=False)
-    assert seat.takes(job(50), alone=False)
-    assert seat.takes(job(None), alone=False), "what is not known is taken for its share"
+    assert not seat.takes(job(60))
+    assert seat.takes(job(50))
+    assert seat.takes(job(None)), "what is not known is taken for its share"
     seat.running = [Running(job(10)), Running(job(10)), Running(job(10))]
-    assert not seat.takes(job(10), alone=False), "no place left"
+    assert not seat.takes(job(10)), "no place left"
 
 
 def test_what_ran_short_of_memory_runs_alone():
     seat = Seat(0, places=3, memory_bytes=100)
+    assert not seat.is_alone(job(1))
+    assert Seat(0, places=1).is_alone(job(1))
     seat.running = [Running(job(1))]
-    assert not seat.takes(job(1), alone=True)
-    seat.running = [Running(job(1), alone=True)]
-    assert not seat.takes(job(1), alone=False)
+    assert not seat.takes(job(1, alone=True))
+    seat.running = [Running(job(1, alone=True))]
+    assert not seat.takes(job(1))
+
+
+def test_that_a_task_is_to_run_alone_survives_a_kill(tmp_path, config):
+    folder = started(config, broken_suite(tmp_path / "suite", 1))
+    (only,) = folder.left()
+    home = folder.tasks / only.key
+    first = conductor.job_of(folder, only, None)
+    assert not first.alone
+    stage(first, home)
+    assert start_over(first, home).alone
+    assert conductor.job_of(folder, only, None).alone
 
 
 def test_needed_memory_grows_with_what_a_call_moves():
-    assert needed_bytes(None, None) is None
-    assert needed_bytes(1 << 30, 0) - needed_bytes(0, 0) == 16 << 30
+    assert needed_bytes("run", None, None) is None
+    small, middle, huge = (needed_bytes("run", moved, 0) for moved in (1 << 20, 1 << 30, 8 << 30))
+    assert small < middle < huge
+    assert needed_bytes("run", 9 << 30, 0) - huge == 10 << 30, "one call fills the judge's memory for calls"
+    assert needed_bytes("run", 0, 1 << 30) - needed_bytes("run", 0, 0) == 8 << 30
+    assert needed_bytes("audit", 8 << 30, 0) < huge, "an audit holds no candidate"
+
+
+def test_large_tasks_go_first_and_small_ones_fill_the_room(tmp_path, config):
+    folder = started(config, broken_suite(tmp_path / "suite", 4))
+    sizes = {
+        "1_Broken": (1 << 20, 0),
+        "2_Broken": (1 << 30, 0),
+        "3_Broken": (6 << 30, 0),
+        "4_Broken": (2 << 30, 0),
+    }
+    room = needed_bytes("audit", *sizes["3_Broken"]) + needed_bytes("audit", *sizes["1_Broken"])
+    seen = []
+    seat = Seat(places=4, memory_bytes=room)
+    seat.running = Beginnings(seen)
+    worked(folder, LocalPool([seat]), sizes=sizes)
+    assert seen[:2] == ["3_Broken", "1_Broken"]
+    assert sorted(seen) == sorted(sizes)
+
+
+class Beginnings(list):
+    """Tasks on a seat; keeps the order in which they began."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self._seen = seen
+
+    def append(self, process):
+        self._seen.append(process.job.task.key)
+        super().append(process)
 
 
 def test_on_a_cpu_timing_is_never_disturbed(config):
@@ -199,6 +270,26 @@ def test_on_a_cpu_timing_is_never_disturbed(config):
         local_pool(config, "run", machine, 2, "all")
     assert local_pool(config, "audit", machine, 2, "all").seats[0].places == 2
     assert local_pool(config, "run", machine, None, "all").seats[0].places == 1
+
+
+def test_a_gpu_has_as_many_places_as_there_are_shares_of_the_cores(monkeypatch):
+    cuda = with_threads(settings(Path("/nowhere"), target="cuda").model_copy(update={"threads": None}))
+    gpus = Machine(facts={}, gpu_bytes=(100, 100))
+    for cores, places in ((32, 8), (64, 10), (4, 2)):
+        monkeypatch.setattr(start, "own_cores", lambda cores=cores: list(range(cores)))
+        assert [seat.places for seat in local_pool(cuda, "run", gpus, None, "all").seats] == [places, places]
+    monkeypatch.setattr(start, "own_cores", lambda: list(range(32)))
+    assert local_pool(cuda, "run", gpus, None, "0").seats[0].places == 10
+    wide = cuda.model_copy(update={"threads": 8})
+    assert local_pool(wide, "run", gpus, None, "all").seats[0].places == 2
+
+
+def test_threads_are_those_of_a_share_unless_given():
+    cuda, cpu = settings(Path("/nowhere"), target="cuda"), settings(Path("/nowhere"))
+    unset = {"threads": None}
+    assert with_threads(cuda.model_copy(update=unset)).threads == min(2, len(own_cores()))
+    assert with_threads(cuda.model_copy(update={"threads": 5})).threads == 5
+    assert with_threads(cpu.model_copy(update=unset)).threads is None, "a CPU's task has all cores"
 
 
 def test_a_seat_for_each_gpu():

@@ -45,7 +45,10 @@ IdOption = Annotated[
     str, typer.Option("--id", help="Name of the run; the same id and settings carry an unfinished one on.")
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", min=1, help="Tasks at a time on each device; 1 on a CPU.")
+    int | None,
+    typer.Option(
+        "--jobs", min=1, help="Tasks at a time on each GPU; default: one for every two cores. 1 on a CPU."
+    ),
 ]
 GpusOption = Annotated[str, typer.Option("--gpus", help="Which GPUs: all, or indices such as 0,1.")]
 RayOption = Annotated[

@@ -55,6 +55,7 @@ def begun(
             )
         for stranger in strangers:
             print(f"kernelskill: {stranger} fits no task of {suite.name}, left out", file=sys.stderr)
+    settings = start.with_threads(settings)
     machine = machine_of(settings)
     folder = start.begin(
         settings, kind, suite, machine, run_id=run_id, preset=preset, quick=quick, candidates=candidates
@@ -80,9 +81,12 @@ def worked(
     from kernelskill.suites import audit as audits
     from kernelskill.suites import start
     from kernelskill.suites.conductor import conduct
+    from kernelskill.suites.machine import know_ceilings
+    from kernelskill.suites.sizes import sizes_of
 
     manifest = folder.manifest
-    sizes = audits.sizes(audits.load(manifest.suite, audit))
+    settings = start.settings_in(folder, settings)
+    sizes = sizes_of(settings, manifest.suite, audits.load(manifest.suite, audit))
     pool = (
         start.ray_pool(settings, ray, ray_takes)
         if ray
@@ -95,6 +99,8 @@ def worked(
             folder.forget({TaskOutcome.FAILED})
         if not as_json:
             print(f"suite run {manifest.id} in {folder.path}", file=sys.stderr)
+        if watched and manifest.kind != "audit" and folder.left():
+            know_ceilings(settings.model_copy(update={"gpu": watched[0]}))
         tell = (lambda *_: None) if as_json else suite_terminal.print_line
         conduct(
             folder, pool, machine=machine.facts, gpus=watched, sizes=sizes, tell=tell,

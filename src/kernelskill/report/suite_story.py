@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from kernelskill.records import SuiteManifest, SuiteScore
+from kernelskill.records import Budget, SuiteManifest, SuiteScore
 from kernelskill.report import numbers
 
 
@@ -52,7 +52,26 @@ def suite_command(manifest: SuiteManifest) -> str:
         ]
     if manifest.kind == "candidates":
         words += ["--candidates", "DIR"]
-    return shlex.join(words)
+    return shlex.join([*words, *_further(manifest)])
+
+
+def _further(manifest: SuiteManifest) -> list[str]:
+    """Flags of settings that are not what they would be without them."""
+    settings, usual = manifest.settings, Budget().model_dump()
+    words = []
+    if manifest.kind == "run":
+        budget = settings.get("budget") or {}
+        given = {name: budget.get(name, usual[name]) for name in ("rounds", "seconds", "patience")}
+        for name, value in given.items():
+            if value != usual[name] and value is not None:
+                words += [f"--{name}", f"{value:g}"]
+        agents = settings.get("agents") or ["expert"]
+        words += ["--agents", ",".join(agents)] if agents != ["expert"] else []
+    if settings.get("allow"):
+        words += ["--allow", ",".join(settings["allow"])]
+    if settings.get("threads") is not None:
+        words += ["--threads", str(settings["threads"])]
+    return [*words, *(["--quick"] if manifest.quick else [])]
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from kernelskill.errors import RunError
 from kernelskill.records import Scalar, SuiteSession, SuiteTask, TaskResult
 from kernelskill.suites.folder import SuiteFolder
-from kernelskill.suites.job import Job, needed_bytes, stage
+from kernelskill.suites.job import Job, needed_bytes, stage, was_alone
 from kernelskill.suites.pool import Pool
 from kernelskill.suites.process import left_result
 from kernelskill.suites.usage import GpuUsage
@@ -88,7 +88,8 @@ def job_of(folder: SuiteFolder, task: SuiteTask, size: tuple[int, int] | None) -
     limit = GRACE_S * max(1, len(candidates)) + (seconds if seconds is not None else NO_BUDGET_S)
     return Job(
         task=task, kind=manifest.kind, settings=manifest.settings, preset=manifest.preset, quick=manifest.quick,
-        candidates=candidates, needs_bytes=needed_bytes(*(size or (None, None))), limit_s=limit,
+        candidates=candidates, needs_bytes=needed_bytes(manifest.kind, *(size or (None, None))),
+        alone=was_alone(folder.tasks / task.key), limit_s=limit,
     )  # fmt: skip
 
 

@@ -6,15 +6,22 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from kernelskill.config import Config
 from kernelskill.errors import RunError
 from kernelskill.journal import EVENTS, write_atomically
 from kernelskill.records import Foreign, Json, Record, SuiteKind, SuiteTask, TaskOutcome, TaskResult
 
-CONTEXTS_BYTES = 6 << 30
-"""Device memory that the processes of a judgement take before they compute anything, about."""
-COPIES_MOVED, COPIES_STATE = 16, 8
-"""Copies of a call's inputs and outputs, and of the state, that a judgement holds over all of its processes, about."""
+CONTEXTS_BYTES = {"audit": 2 << 30}
+"""Device memory that the processes of a kind of work take before they compute anything, about."""
+MOST_CONTEXTS_BYTES = 5 << 30
+COPIES_MOVED = {"audit": 8}
+"""Copies of a call's inputs and outputs that a kind of work holds over all of its processes, about."""
+MOST_COPIES_MOVED = 10
+COPIES_STATE = 8
+BURST_BYTES, BURST_CALLS, COPIES_BURST = 4 << 30, 128, 4
+"""What the calls of a burst move and how many they are at most, and copies of what they move beyond one call."""
 JOB, RESULT, LOG = "job.json", "result.json", "log.txt"
 
 
@@ -30,6 +37,8 @@ class Job(Record):
     candidates: tuple[Foreign, ...] = ()
     needs_bytes: int | None = None
     """Device memory that it will take, about; None if unknown."""
+    alone: bool = False
+    """Whether nothing else may run on its device: it ran short of memory beside others."""
     limit_s: float
     """Wall seconds after which its process is ended."""
 
@@ -86,11 +95,22 @@ def stage(job: Job, folder: Path) -> None:
     write_atomically(folder / JOB, job.model_dump_json(indent=2))
 
 
-def start_over(folder: Path) -> None:
-    """Drop what was recorded of a task, but not what it needs."""
+def start_over(job: Job, folder: Path) -> Job:
+    """Drop what was recorded of a task that ran short of memory, but not what it needs; it runs alone from now on."""
     shutil.rmtree(folder / "runs", ignore_errors=True)
     for name in (EVENTS, RESULT):
         (folder / name).unlink(missing_ok=True)
+    job = job.model_copy(update={"alone": True})
+    write_atomically(folder / JOB, job.model_dump_json(indent=2))
+    return job
+
+
+def was_alone(folder: Path) -> bool:
+    """Whether a session that was killed had put a task by, to be done alone."""
+    try:
+        return Job.model_validate_json((folder / JOB).read_text(encoding="utf-8")).alone
+    except (FileNotFoundError, ValidationError):
+        return False
 
 
 def digest(path: Path) -> str:
@@ -98,8 +118,21 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def needed_bytes(moved: int | None, state: int | None) -> int | None:
-    """Device memory that judging a task takes, about: more calls are held where there is room, none fewer."""
+def needed_bytes(kind: SuiteKind, moved: int | None, state: int | None) -> int | None:
+    """Device memory that a task takes, about.
+
+    Args:
+        kind: what is done to it.
+        moved: bytes of a call's inputs and outputs; None if unknown.
+        state: bytes of parameters and buffers.
+    """
     if moved is None:
         return None
-    return CONTEXTS_BYTES + COPIES_MOVED * moved + COPIES_STATE * (state or 0)
+    contexts = CONTEXTS_BYTES.get(kind, MOST_CONTEXTS_BYTES)
+    more_calls = max(0, min(BURST_BYTES, BURST_CALLS * moved) - moved)
+    return (
+        contexts
+        + COPIES_MOVED.get(kind, MOST_COPIES_MOVED) * moved
+        + COPIES_BURST * more_calls
+        + COPIES_STATE * (state or 0)
+    )

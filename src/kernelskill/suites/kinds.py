@@ -13,7 +13,7 @@ from typing import NoReturn
 from kernelskill import session
 from kernelskill.config import Config, build_evaluator, build_floor, changed_config
 from kernelskill.errors import KernelSkillError, TaskError
-from kernelskill.journal import Journal
+from kernelskill.journal import MANIFEST, Journal, write_atomically
 from kernelskill.llm.calls import FOLDER as CALLS
 from kernelskill.llm.calls import read_calls
 from kernelskill.protocols import Evaluator, Progress
@@ -35,6 +35,7 @@ from kernelskill.records import (
     Workload,
 )
 from kernelskill.records.model import Spent
+from kernelskill.suites.folder import PLACES
 from kernelskill.suites.job import Job
 from kernelskill.suites.outcome import answer_of, run_outcome, short_of_memory, sizes, stock_times
 from kernelskill.suites.work import work_of
@@ -57,15 +58,7 @@ def do(job: Job, folder: Path, gpu: int | None, progress: Progress) -> TaskResul
 
 
 def _run(job: Job, folder: Path, config: Config, progress: Progress) -> TaskResult:
-    begun = session.list_runs(config)
-    reference = job.reference(folder)
-    home = (
-        begun[-1]
-        if begun
-        else session.begin(
-            config, lambda storage: load_task(reference, precision=config.precision, storage=storage)
-        )
-    )
+    home = _home(job, folder, config)
     run = session.carry_on(home, progress)
     with _journal(home) as journal:
         promoted = {
@@ -85,6 +78,25 @@ def _run(job: Job, folder: Path, config: Config, progress: Progress) -> TaskResu
         **_known(run.workload, run.floor, run.task.reference.source),
         **({"stock": {config.precision.value: stock_times(run.baselines)}} if run.baselines else {}),
     )  # fmt: skip
+
+
+def _home(job: Job, folder: Path, config: Config) -> Path:
+    """Folder of the task's run: a new one, or the one begun before, maybe elsewhere, to go on where things lie now."""
+    task = load_task(job.reference(folder), precision=config.precision)
+    begun = session.list_runs(config)
+    if not begun:
+        return session.begin(config, lambda _: task)
+    run = Run.model_validate_json((begun[-1] / MANIFEST).read_text(encoding="utf-8"))
+    placed = config.model_dump(mode="json", include=set(PLACES))
+    here = run.model_copy(
+        update={
+            "config": {**run.config, **placed},
+            "task": run.task.model_copy(update={"reference": task.reference}),
+        }
+    )
+    if here != run:
+        write_atomically(begun[-1] / MANIFEST, here.model_dump_json(indent=2))
+    return begun[-1]
 
 
 def _audit(job: Job, folder: Path, config: Config, progress: Progress) -> TaskResult:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from kernelskill.config import Config, require_torch
+from kernelskill.config import Config, build_floor, require_torch
 from kernelskill.errors import WorkerError
 from kernelskill.records import Json, Record, Scalar
 from kernelskill.session import describe_machine
@@ -31,8 +31,22 @@ def machine_of(config: Config) -> Machine:
     require_torch()
     if config.target != "cuda":
         return Machine(facts=describe_machine(config))
+    return Machine.model_validate(_told(config, "describe"))
+
+
+def know_ceilings(config: Config) -> None:
+    """Measure what the GPU can do at best, unless that is known: before tasks share it, while nothing runs on it.
+
+    Raises:
+        WorkerError: it cannot be measured.
+    """
+    if config.target == "cuda":
+        _told(config, "ceilings")
+
+
+def _told(config: Config, what: str) -> dict[str, Json]:
     done = subprocess.run(
-        [sys.executable, "-m", "kernelskill.suites.machine"],
+        [sys.executable, "-m", "kernelskill.suites.machine", what],
         input=config.model_dump_json(),
         capture_output=True,
         text=True,
@@ -43,21 +57,23 @@ def machine_of(config: Config) -> Machine:
         raise WorkerError(
             told.get("error") or f"the machine cannot be described: {done.stderr.strip()[-300:]}"
         )
-    return Machine.model_validate(told)
+    return told
 
 
-def _tell() -> dict[str, Any]:
-    import torch
-
+def _tell(what: str) -> dict[str, Any]:
     config = Config.model_validate_json(sys.stdin.read())
     try:
+        if what == "ceilings":
+            return build_floor(config).ceilings().model_dump(mode="json")
         facts = describe_machine(config)
     except WorkerError as error:
         return {"error": str(error)}
+    import torch
+
     count = torch.cuda.device_count()
     memory = tuple(int(torch.cuda.get_device_properties(index).total_memory) for index in range(count))
     return Machine(facts=facts, gpu_bytes=memory).model_dump(mode="json")
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_tell()) + "\n")
+    sys.stdout.write(json.dumps(_tell(sys.argv[1])) + "\n")

@@ -1,8 +1,8 @@
 """Who works on the tasks: processes of this machine, a seat or more per GPU.
 
 A GPU's memory is shared by admission: a task starts beside others only where all of them fit by what is known of
-their size, so a large one waits until the device is free. One that ran short of memory beside others is done again
-alone, and only that counts.
+their size. Large ones go first, and smaller ones fill what room they leave. One that ran short of memory beside others
+is done again alone, and only that counts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kernelskill.records import TaskResult
-from kernelskill.suites.job import Job, start_over
+from kernelskill.records import TaskOutcome, TaskResult
+from kernelskill.suites.cores import Cores
+from kernelskill.suites.job import LOG, Job, start_over
+from kernelskill.suites.place import Place
 from kernelskill.suites.process import TaskProcess
 
 TRIES = 2
@@ -58,17 +60,23 @@ class Seat:
         self.places = places
         self.memory_bytes = memory_bytes
         self.running: list[TaskProcess] = []
+        self.idle: list[Place] = []
+        """Processes that wait for their next task."""
 
-    def takes(self, job: Job, alone: bool) -> bool:
+    def takes(self, job: Job) -> bool:
         """Whether a task may start here now."""
         if not self.running:
             return True
-        if alone or len(self.running) >= self.places or any(item.alone for item in self.running):
+        if job.alone or len(self.running) >= self.places or any(item.alone for item in self.running):
             return False
         if self.memory_bytes is None:
             return True
         taken = sum(self._needs(item.job) for item in self.running)
         return taken + self._needs(job) <= self.memory_bytes
+
+    def is_alone(self, job: Job) -> bool:
+        """Whether a task that starts here now has the device to itself to its end."""
+        return job.alone or self.places == 1
 
     def _needs(self, job: Job) -> int:
         assert self.memory_bytes is not None
@@ -80,12 +88,14 @@ class LocalPool:
 
     Args:
         seats: devices to work on.
+        cores: gives every task cores of its own; None lets all use all.
     """
 
     name = "local"
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
+    def __init__(self, seats: Sequence[Seat], cores: Cores | None = None) -> None:
         self.seats = list(seats)
+        self._cores = cores
         self.devices = tuple("cpu" if seat.gpu is None else f"gpu {seat.gpu}" for seat in seats)
         self.places = sum(seat.places for seat in seats)
         self._lost: dict[str, int] = {}
@@ -93,7 +103,7 @@ class LocalPool:
 
     def results(self, jobs: Sequence[Job], home: Path) -> Generator[TaskResult, None, None]:
         """The line of every job, each once, as they come."""
-        waiting = [(job, len(self.seats) == 1 and self.seats[0].places == 1) for job in jobs]
+        waiting = list(jobs)
         try:
             while waiting or any(seat.running for seat in self.seats):
                 self._admit(waiting, home)
@@ -101,50 +111,68 @@ class LocalPool:
                 for seat in self.seats:
                     for process in [item for item in seat.running if item.ended or item.left_s <= 0]:
                         seat.running.remove(process)
-                        again = self._settle(process)
+                        again = self._settle(process, seat)
                         if isinstance(again, TaskResult):
                             yield again
                         else:
                             waiting.insert(0, again)
         finally:
             for seat in self.seats:
-                for process in seat.running:
-                    process.kill()
+                for place in [*(item.place for item in seat.running), *seat.idle]:
+                    self._end(place)
                 seat.running.clear()
+                seat.idle.clear()
 
     def close(self) -> None:
         """Nothing is held between jobs."""
 
-    def _admit(self, waiting: list[tuple[Job, bool]], home: Path) -> None:
-        """Start what fits, emptiest device first; what doesn't fit is passed over until it does."""
-        for job, alone in list(waiting):
-            free = [seat for seat in self.seats if seat.takes(job, alone)]
+    def _admit(self, waiting: list[Job], home: Path) -> None:
+        """Start what fits, largest first and emptiest device first; what doesn't fit is passed over until it does."""
+        for job in sorted(waiting, key=lambda item: (not item.alone, -(item.needs_bytes or 0))):
+            free = [seat for seat in self.seats if seat.takes(job)]
             if not free:
                 continue
             seat = min(free, key=lambda item: len(item.running))
-            alone_here = alone or seat.places == 1
-            seat.running.append(TaskProcess(job, home / job.task.key, seat.gpu, alone_here))
-            waiting.remove((job, alone))
+            folder = home / job.task.key
+            place = self._place(seat, job, home, folder / LOG)
+            seat.running.append(TaskProcess(job, folder, place, seat.is_alone(job)))
+            waiting.remove(job)
+
+    def _place(self, seat: Seat, job: Job, home: Path, log: Path) -> Place:
+        """A process for a task: one that is idle, or a new one."""
+        while job.alone and seat.idle:  # what they keep of the device's memory may be what it lacks
+            self._end(seat.idle.pop())
+        if seat.idle:
+            return seat.idle.pop()
+        return Place(home, log, seat.gpu, self._cores.take() if self._cores is not None else ())
+
+    def _end(self, place: Place) -> None:
+        place.end()
+        if self._cores is not None:
+            self._cores.give_back(place.cores)
 
     def _wait(self) -> None:
         """Until a process ends, or has taken too long."""
         running = [item for seat in self.seats for item in seat.running]
         poll = select.poll()
         for item in running:
-            poll.register(item.fd, select.POLLIN)
+            poll.register(item.place.fd, select.POLLIN)
         soonest = min((item.left_s for item in running), default=0.0)
         poll.poll(max(0.0, soonest) * 1e3 + 1)
 
-    def _settle(self, process: TaskProcess) -> TaskResult | tuple[Job, bool]:
-        """The line of a process that has ended, or its job to be done again."""
+    def _settle(self, process: TaskProcess, seat: Seat) -> TaskResult | Job:
+        """The line of a task that has ended, or its job to be done again."""
         result, itself = process.collect()
+        if itself and result.outcome is not TaskOutcome.FAILED and not result.starved and process.place.alive:
+            seat.idle.append(process.place)
+        else:  # whatever went wrong must not reach the next task
+            self._end(process.place)
         key = process.job.task.key
         self._spent[key] = self._spent.get(key, 0.0) + result.wall_s
         if result.starved and not process.alone:
-            start_over(process.folder)
-            return process.job, True
+            return start_over(process.job, process.folder)
         if not itself:
             self._lost[key] = self._lost.get(key, 0) + 1
             if self._lost[key] < TRIES:
-                return process.job, process.alone
+                return process.job
         return result.model_copy(update={"starved": False, "wall_s": round(self._spent[key], 3)})

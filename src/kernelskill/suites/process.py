@@ -1,53 +1,36 @@
-"""One task in a process of its own: started, waited for, ended when it takes too long."""
+"""One task on its way: begun, waited for, ended when it takes too long."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kernelskill.records import TaskResult
 from kernelskill.suites.job import LOG, RESULT, Job
+from kernelskill.suites.place import Place
 
 
 class TaskProcess:
-    """A task that is being worked on. Start it from a thread that lives as long as the task does.
+    """A task that is being worked on.
 
     Args:
         job: laid into `folder` already (`job.stage`).
         folder: of the task.
-        gpu: index of the GPU to use; None where there is none, or the process sees only the right one.
+        place: the process that does it.
         alone: whether nothing else runs on its device, so that a lack of memory is the task's own.
     """
 
-    def __init__(self, job: Job, folder: Path, gpu: int | None, alone: bool) -> None:
+    def __init__(self, job: Job, folder: Path, place: Place, alone: bool) -> None:
         self.job = job
         self.folder = folder
+        self.place = place
         self.alone = alone
         self._began = time.monotonic()
         (folder / RESULT).unlink(missing_ok=True)
-        words = [sys.executable, "-m", "kernelskill.suites.child", str(folder), str(os.getpid())]
-        with (folder / LOG).open("ab") as log:
-            self._process = subprocess.Popen(
-                [*words, *([] if gpu is None else [str(gpu)])],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self.fd = os.pidfd_open(self._process.pid)
-        """Readable once the process has ended."""
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+        place.begin(folder)
 
     @property
     def left_s(self) -> float:
@@ -57,13 +40,7 @@ class TaskProcess:
     @property
     def ended(self) -> bool:
         """Whether it has ended."""
-        return self._process.poll() is not None
-
-    def kill(self) -> None:
-        """End it; its workers end with it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        return self.place.answered
 
     def collect(self) -> tuple[TaskResult, bool]:
         """Its line once it has ended, and whether it came to an end by itself.
@@ -72,14 +49,13 @@ class TaskProcess:
         """
         late = self.left_s <= 0 and not self.ended
         if late:
-            self.kill()
-        code = self._process.wait()
-        os.close(self.fd)
+            self.place.end()
+        code = None if late else self.place.settle()
         wall_s = round(time.monotonic() - self._began, 3)
         result = left_result(self.folder, self.job)
         if result is not None:
             return result.model_copy(update={"wall_s": wall_s}), True
-        if late:
+        if code is None:
             reason = f"took longer than {self.job.limit_s:.0f} s"
         else:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -16,8 +16,9 @@ from typing import Any
 from kernelskill import scratch
 from kernelskill.errors import ConfigError, MissingExtraError, RunError
 from kernelskill.records import TaskResult
-from kernelskill.suites.job import JOB, Job
+from kernelskill.suites.job import JOB, LOG, Job
 from kernelskill.suites.parcel import packed, unpack
+from kernelskill.suites.place import Place
 from kernelskill.suites.process import TaskProcess
 
 LOOK_S = 60.0
@@ -118,14 +119,14 @@ def work(parcel: bytes, on_gpu: bool) -> tuple[str, bytes]:
         folder.chmod(0o755)
         unpack(parcel, folder)
         job = Job.model_validate_json((folder / JOB).read_text(encoding="utf-8"))
-        process = TaskProcess(job, folder, 0 if on_gpu else None, alone=True)
+        place = Place(folder, folder / LOG, 0 if on_gpu else None)
         try:
+            process = TaskProcess(job, folder, place, alone=True)
             while not process.ended and process.left_s > 0:
-                _wait(process.fd, process.left_s)
+                _wait(place.fd, process.left_s)
             result, _ = process.collect()
-        except BaseException:  # a cancelled task must not leave its process behind
-            process.kill()
-            raise
+        finally:  # a cancelled task must not leave its process behind
+            place.end()
         return result.model_dump_json(), packed(folder)
 
 

@@ -10,13 +10,16 @@ from pydantic import ValidationError
 from kernelskill.config import Config, threads_of
 from kernelskill.errors import ConfigError, RunError
 from kernelskill.records import Foreign, Suite, SuiteKind, SuiteManifest
+from kernelskill.suites.cores import Cores, own_cores
 from kernelskill.suites.folder import MANIFEST, SuiteFolder, new_id, require_same, settings_of
 from kernelskill.suites.machine import Machine
 from kernelskill.suites.pool import LocalPool, Pool, Seat
 from kernelskill.suites.ray_pool import RayPool, parse_takes
 
-GPU_PLACES = 2
-"""Tasks at a time on a GPU: one builds, captures and writes while the other times."""
+CORES_A_TASK = 2
+"""Cores that a task on a GPU gets: one for the judge, one for the worker that is timed; compiling has the same two."""
+LEAST_PLACES, MOST_PLACES = 2, 10
+"""Tasks at a time on a GPU: one times, the others start processes, compile and write."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -72,6 +75,16 @@ def settings_in(folder: SuiteFolder, config: Config) -> Config:
         raise RunError(f"suite run {folder.manifest.id} has settings of another version ({told})") from error
 
 
+def with_threads(config: Config) -> Config:
+    """Settings with the threads that each arm gets: on a GPU, where tasks share the machine, those of a task's share.
+
+    They are part of the run, so that it means the same on a machine with more cores or GPUs, and with other `--jobs`.
+    """
+    if config.target != "cuda" or config.threads is not None:
+        return config
+    return config.model_copy(update={"threads": min(CORES_A_TASK, len(own_cores()))})
+
+
 def local_pool(config: Config, kind: SuiteKind, machine: Machine, jobs: int | None, gpus: str) -> LocalPool:
     """Seats on this machine.
 
@@ -79,7 +92,8 @@ def local_pool(config: Config, kind: SuiteKind, machine: Machine, jobs: int | No
         config: says the target.
         kind: what is done.
         machine: its devices.
-        jobs: tasks at a time (on a GPU: on each); None takes what is right for the target.
+        jobs: tasks at a time (on a GPU: on each); None takes what is right for the target: on a GPU, as many as have
+            cores of their own.
         gpus: "all", or indices separated by commas.
 
     Raises:
@@ -87,7 +101,9 @@ def local_pool(config: Config, kind: SuiteKind, machine: Machine, jobs: int | No
     """
     if config.target == "cuda":
         chosen = gpu_indices(gpus, len(machine.gpu_bytes))
-        return LocalPool([Seat(index, jobs or GPU_PLACES, machine.gpu_bytes[index]) for index in chosen])
+        cores = Cores(own_cores(), threads_of(config))
+        places = jobs or min(max(cores.disjoint // len(chosen), LEAST_PLACES), MOST_PLACES)
+        return LocalPool([Seat(index, places, machine.gpu_bytes[index]) for index in chosen], cores)
     if jobs and jobs > 1 and kind != "audit":
         raise ConfigError(
             f"--jobs {jobs}: on a CPU, timing and other work share the cores, so one task runs at a time"
