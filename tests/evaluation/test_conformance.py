@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kernelskill.errors import WorkerError
 from kernelskill.evaluation import canary
 from kernelskill.evaluation.conformance import outcome, play
 from kernelskill.evaluation.conformance.case import cases, task
@@ -32,17 +31,17 @@ def test_there_are_enough_cases_of_every_kind():
     kinds = Counter((case.target, case.is_control) for case in cases())
     assert kinds["cpu", False] >= 100
     assert kinds["cpu", True] >= 16
-    assert kinds["cuda", False] >= 12
-    assert kinds["cuda", True] >= 3
+    assert kinds["cuda", False] >= 100
+    assert kinds["cuda", True] >= 16
     assert {case.expect for case in cases()} == {
         "refused", "uncredited", "not-allowed", "untestable", "accepted"
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.id}-{case.target}")
 def test_every_case_is_a_program(case):
     ast.parse(case.source)
-    ast.parse(task(case.task).reference.source)
+    ast.parse(task(case.task, case.target).reference.source)
     assert case.tries
 
 
@@ -108,14 +107,14 @@ def test_what_is_missed():
 
 @pytest.mark.slow
 def test_a_representative_part_gets_the_right_verdicts():
-    outcomes = play.play(play.chosen("cpu", QUICK))
+    outcomes = play.play(play.chosen("cpu", QUICK)).outcomes
     assert len(outcomes) == len(QUICK)
     assert not {item.case.id: (item.miss, item.verdict, item.detail) for item in outcomes if item.miss}
 
 
 @pytest.mark.slow
 def test_tasks_that_prove_nothing_are_refused():
-    outcomes = play.play(play.chosen("cpu", ["untestable-constant", "untestable-fixed"]))
+    outcomes = play.play(play.chosen("cpu", ["untestable-constant", "untestable-fixed"])).outcomes
     assert [item.miss for item in outcomes] == ["", ""]
     assert all(item.detail for item in outcomes)
 
@@ -123,8 +122,9 @@ def test_tasks_that_prove_nothing_are_refused():
 @pytest.mark.slow
 def test_a_judge_that_takes_a_wrong_result_for_right_is_not_believed(monkeypatch):
     monkeypatch.setattr(canary, "WRONG", "\n\nclass ModelNew({entry}):\n    pass\n")
-    with pytest.raises(WorkerError, match="was taken for right"):
-        play.play(play.chosen("cpu", ["pointer-cache"]))
+    played = play.play(play.chosen("cpu", ["pointer-cache"]))
+    assert not played.outcomes
+    assert "was taken for right" in played.unplayed[0].reason
 
 
 HEAD = "import torch\nfrom torch import nn\n\n"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +28,7 @@ from kernelskill.cli.options import (
 
 if TYPE_CHECKING:
     from kernelskill.evaluation.conformance.outcome import Outcome
+    from kernelskill.evaluation.conformance.play import Played
 
 app = typer.Typer(help="The judge itself.", no_args_is_help=True)
 HEXADECIMAL = 64
@@ -133,11 +137,14 @@ def selftest(
     jobs: Annotated[int, typer.Option(min=1, help="Tasks judged side by side; times get noisier.")] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """Play known cheats and honest candidates against the judge. Exit code 1 if any verdict is not the right one."""
+    """Play known cheats and honest candidates against the judge.
+
+    Exit code 1 if any verdict is not the right one, or a case has none; what was reached before an interrupt is told.
+    """
 
     def work() -> dict[str, Any]:
         from kernelskill.config import require_torch
-        from kernelskill.errors import ConfigError
+        from kernelskill.errors import ConfigError, WorkerError
 
         require_torch()
         from kernelskill.evaluation.conformance.play import chosen, play
@@ -147,45 +154,71 @@ def selftest(
             selected = chosen(target, [word.strip() for word in only.split(",")] if only else [])
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        told = (lambda _: None) if as_json else _told
-        outcomes = play(selected, jobs=jobs, told=told)
+        with _stopped_gently():
+            played = play(selected, jobs=jobs, told=(lambda _: None) if as_json else _told)
+        reasons = {item.reason for item in played.unplayed}
+        if not played.outcomes and len(reasons) == 1:
+            raise WorkerError(f"no case was played: {reasons.pop()}")
         if not as_json:
-            _print_table(outcomes)
-        missed = [item for item in outcomes if item.miss]
+            _print_table(target, played)
+        missed = [item for item in played.outcomes if item.miss]
         machine = describe_machine(settings_of(None, target=target))
         return {
-            "document": {"machine": machine, **_document(target, outcomes)},
-            "code": 1 if missed or not outcomes else 0,
+            "document": {"machine": machine, **_document(target, played)},
+            "code": 1 if missed or played.unplayed or not played.outcomes else 0,
         }
 
     guarded(work, as_json)
+
+
+@contextmanager
+def _stopped_gently() -> Iterator[None]:
+    """Take a request to end (as `timeout` makes) for an interrupt, so that what is known is still told."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _told(outcome: Outcome) -> None:
     print(f"{'MISS' if outcome.miss else 'ok':5}{outcome.case.id}: {outcome.verdict}", file=sys.stderr)
 
 
-def _print_table(outcomes: list[Outcome]) -> None:
+def _print_table(target: str, played: Played) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("case", "what it tries", "due", "verdict", "credit", "seconds", box=None, pad_edge=False)
-    for item in outcomes:
+    for item in played.outcomes:
         credit = "-" if item.credit is None else f"{item.credit:.2f}x"
-        verdict = f"[red]{item.verdict}: {item.miss}[/red]" if item.miss else item.verdict
+        verdict = f"[red]{item.verdict}: {escape(item.miss)}[/red]" if item.miss else item.verdict
         table.add_row(item.case.id, item.case.tries, item.case.expect, verdict, credit, f"{item.seconds:.1f}")
+    for left in played.unplayed:
+        table.add_row(
+            left.case.id, left.case.tries, left.case.expect, f"[red]{escape(left.reason)}[/red]", "-", "-"
+        )
     console = Console()
     console.print(table)
-    counts = _document("", outcomes)["counts"]
+    document = _document(target, played)
+    counts = document["counts"]
     console.print(
         f"{counts['cheats']} cheats, {counts['credited']} credited beyond their honest time or passed; "
         f"{counts['controls']} honest candidates, {counts['refused']} refused."
     )
+    if played.unplayed:
+        console.print(f"[red]{len(played.unplayed)} cases were not played.[/red]")
+    if document["left_out"]:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in document["left_out"].items())
+        console.print(f"{len(document['left_out'])} cases are for the processor alone ({reasons}).")
 
 
-def _document(target: str, outcomes: list[Outcome]) -> dict[str, Any]:
-    cheats = [item for item in outcomes if not item.case.is_control]
-    controls = [item for item in outcomes if item.case.is_control]
+def _document(target: str, played: Played) -> dict[str, Any]:
+    from kernelskill.evaluation.conformance.case import left_out
+
+    cheats = [item for item in played.outcomes if not item.case.is_control]
+    controls = [item for item in played.outcomes if item.case.is_control]
     return {
         "target": target,
         "counts": {
@@ -193,20 +226,24 @@ def _document(target: str, outcomes: list[Outcome]) -> dict[str, Any]:
             "credited": sum(bool(item.miss) for item in cheats),
             "controls": len(controls),
             "refused": sum(bool(item.miss) for item in controls),
+            "not_played": len(played.unplayed),
         },
-        "cases": [
-            {
-                "id": item.case.id,
-                "group": item.case.group,
-                "tries": item.case.tries,
-                "task": item.case.task,
-                "due": item.case.expect,
-                "verdict": item.verdict,
-                "detail": item.detail,
-                "credit_ratio": item.credit,
-                "seconds": round(item.seconds, 2),
-                "miss": item.miss,
-            }
-            for item in outcomes
-        ],
+        "cases": [_row(item) for item in played.outcomes],
+        "not_played": {item.case.id: item.reason for item in played.unplayed},
+        "left_out": left_out(target),
+    }
+
+
+def _row(item: Outcome) -> dict[str, Any]:
+    return {
+        "id": item.case.id,
+        "group": item.case.group,
+        "tries": item.case.tries,
+        "task": item.case.task,
+        "due": item.case.expect,
+        "verdict": item.verdict,
+        "detail": item.detail,
+        "credit_ratio": item.credit,
+        "seconds": round(item.seconds, 2),
+        "miss": item.miss,
     }

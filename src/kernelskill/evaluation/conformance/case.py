@@ -1,6 +1,8 @@
 """What a case says: a reference, a candidate, and what the judge must say about it.
 
-Cases lie in `cases/*.toml`, references in `cases/tasks.toml`; both are written for this suite.
+Cases lie in `cases/*.toml`, references in `cases/tasks.toml`; both are written for this suite. An entry names the
+targets that it is played on; its table `cuda` says what is another on a GPU. Where the trick exists on the processor
+alone, `cpu_only` says why.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kernelskill.records import Candidate, Reference, Task
 
 Expected = Literal["refused", "uncredited", "not-allowed", "untestable", "accepted"]
 Target = Literal["cpu", "cuda"]
+TARGETS: tuple[Target, ...] = ("cpu", "cuda")
 FOLDER = Path(__file__).parent / "cases"
 HEAD = "import torch\nfrom torch import nn\n"
 BUILD = """
@@ -31,9 +34,10 @@ native = ctypes.CDLL(os.path.join(_folder, "native.so"))
 
 @dataclass(frozen=True)
 class Case:
-    """One candidate and the verdict that is right."""
+    """One candidate on one target, and the verdict that is right there."""
 
     id: str
+    """The same on every target."""
     tries: str
     """What it does, in one sentence."""
     task: str
@@ -63,53 +67,89 @@ class Case:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All cases, in the order of the files.
+    """All cases of all targets, in the order of the files.
 
     Raises:
-        ValueError: a case names no known task, or an id stands twice.
+        ValueError: a case names no known task, no target, no reason why it has one alone, or an id that another has.
     """
-    found = [
-        _case(entry, path.stem)
-        for path in sorted(FOLDER.glob("*.toml"))
-        if path.stem != "tasks"
-        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["case"]
-    ]
-    ids = [case.id for case in found]
-    twice = sorted({name for name in ids if ids.count(name) > 1})
-    if twice:
-        raise ValueError(f"cases with the same id: {', '.join(twice)}")
-    return tuple(found)
+    return tuple(
+        _case(entry, group, target)
+        for entry, group in _entries()
+        for target in TARGETS
+        if target in entry["targets"]
+    )
 
 
 @cache
-def task(name: str) -> Task:
-    """The reference of that name."""
+def left_out(target: str) -> dict[str, str]:
+    """Id -> why the case is not played on a target; those that need a GPU have no reason on the processor."""
+    return {
+        entry["id"]: entry["cpu_only"]
+        for entry, _ in _entries()
+        if target == "cuda" and target not in entry["targets"]
+    }
+
+
+@cache
+def task(name: str, target: Target = "cpu") -> Task:
+    """The reference of that name; on a GPU its inputs are larger where `cuda_inputs` says so."""
     entry = _tasks()[name]
+    larger = target == "cuda" and "cuda_inputs" in entry
+    inputs = entry["cuda_inputs" if larger else "inputs"]
     body = textwrap.indent(entry["model"].strip("\n"), "    ")
     source = (
         f"{HEAD}\n\nclass Model(nn.Module):\n{body}\n\n\n"
-        f"def get_inputs():\n    return {entry['inputs']}\n\n\ndef get_init_inputs():\n    return []\n"
+        f"def get_inputs():\n    return {inputs}\n\n\ndef get_init_inputs():\n    return []\n"
     )
     reference = Reference(
         loader="source", kind="module", entry="Model", source=source, init_entry="get_init_inputs",
         inputs_entry="get_inputs",
     )  # fmt: skip
-    return Task(name=name, hash=f"conformance-{name}", reference=reference, origin=f"conformance/{name}.py")
+    return Task(
+        name=name,
+        hash=f"conformance-{name}{'-cuda' if larger else ''}",
+        reference=reference,
+        origin=f"conformance/{name}.py",
+    )
 
 
+@cache
 def _tasks() -> dict[str, Any]:
     return tomllib.loads((FOLDER / "tasks.toml").read_text(encoding="utf-8"))
 
 
-def _case(entry: dict[str, Any], group: str) -> Case:
-    tasks = _tasks()
-    if entry["task"] not in tasks:
-        raise ValueError(f"case {entry['id']} names task {entry['task']!r}; known: {', '.join(tasks)}")
+@cache
+def _entries() -> tuple[tuple[dict[str, Any], str], ...]:
+    """What stands in the files, each with its group."""
+    found = tuple(
+        (entry, path.stem)
+        for path in sorted(FOLDER.glob("*.toml"))
+        if path.stem != "tasks"
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["case"]
+    )
+    ids = [entry["id"] for entry, _ in found]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise ValueError(f"cases with the same id: {', '.join(twice)}")
+    for entry, _ in found:
+        named = entry.get("targets", ())
+        if not named or set(named) - set(TARGETS):
+            raise ValueError(f"case {entry['id']} names targets {named}; known: {', '.join(TARGETS)}")
+        if ("cuda" not in named) != bool(entry.get("cpu_only")):
+            raise ValueError(f"case {entry['id']}: `cpu_only` says why a GPU is left out, where it is")
+    return found
+
+
+def _case(entry: dict[str, Any], group: str, target: Target) -> Case:
+    if target == "cuda":  # native code is the processor's
+        entry = {key: value for key, value in entry.items() if key != "native"} | entry.get("cuda", {})
+    if entry["task"] not in _tasks():
+        raise ValueError(f"case {entry['id']} names task {entry['task']!r}; known: {', '.join(_tasks())}")
     return Case(
         id=entry["id"],
         tries=entry["tries"],
         task=entry["task"],
-        target=tasks[entry["task"]].get("target", "cpu"),
+        target=target,
         expect=entry.get("expect", "refused"),
         source=entry.get("source", "").lstrip("\n") or _source(entry),
         honest_ratio=entry.get("honest_ratio", 1.0),

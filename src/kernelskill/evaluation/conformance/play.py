@@ -9,14 +9,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
 
-from kernelskill.errors import WorkerError
+from kernelskill.errors import KernelSkillError, WorkerError
 from kernelskill.evaluation import canary
-from kernelskill.evaluation.conformance.case import Case, cases, task
+from kernelskill.evaluation.conformance.case import Case, Target, cases, task
 from kernelskill.evaluation.conformance.outcome import Outcome, outcome, untestable
 from kernelskill.evaluation.device import Cpu
 from kernelskill.evaluation.judge import Judge
@@ -25,8 +24,27 @@ from kernelskill.scratch import prefix
 
 OWN = frozenset({"custom"})
 """What may win in cases that are about labels."""
-PATIENCE_S = 180.0
+PATIENCE_S: dict[Target, float] = {"cpu": 180.0, "cuda": 90.0}
 """Longest time for a first call: an honest candidate may compile in it, on a busy machine too."""
+INTERRUPTED = "interrupted"
+Told = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True)
+class Unplayed:
+    """A case that was not judged."""
+
+    case: Case
+    reason: str
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a selection."""
+
+    outcomes: tuple[Outcome, ...]
+    unplayed: tuple[Unplayed, ...]
+    """Cases without a verdict: their judge failed, or somebody lost patience."""
 
 
 class EagerOnly(Cpu):
@@ -51,37 +69,68 @@ def chosen(target: str, only: Sequence[str] = ()) -> list[Case]:
     return [case for case in known if case.id in only or case.group in only]
 
 
-def play(
-    selected: Iterable[Case], *, jobs: int = 1, told: Callable[[Outcome], None] = lambda _: None
-) -> list[Outcome]:
+def play(selected: Iterable[Case], *, jobs: int = 1, told: Told = lambda _: None) -> Played:
     """Judge cases; those of one task share a judge, tasks are spread over `jobs` processes.
 
-    Raises:
-        WorkerError: workers cannot be started, or the judge takes a canary for right.
+    A judge that fails costs its own task alone, and an interrupt (as by Ctrl-C) what had not been played by then. On a
+    GPU judges have a process of their own in any case: whoever loses its context has to end.
+
+    Args:
+        selected: what is played.
+        jobs: processes.
+        told: hears of each verdict when it is there.
     """
-    by_task: dict[str, list[Case]] = {}
+    groups = by_task(selected)
+    found: list[Outcome | Unplayed] = []
+
+    def take(item: Outcome | Unplayed) -> None:
+        found.append(item)
+        if isinstance(item, Outcome):
+            told(item)
+
+    try:
+        if jobs <= 1 and all(group[0].target == "cpu" for group in groups):
+            for group in groups:
+                for item in play_task(group):
+                    take(item)
+        else:
+            from kernelskill.evaluation.conformance.side_by_side import spread
+
+            for item in spread(groups, min(max(jobs, 1), len(groups))):
+                take(item)
+    except KeyboardInterrupt:
+        pass
+    known = {item.case.id for item in found}
+    left = (case for group in groups for case in group if case.id not in known)
+    return Played(
+        tuple(item for item in found if isinstance(item, Outcome)),
+        (
+            *(item for item in found if isinstance(item, Unplayed)),
+            *(Unplayed(case, INTERRUPTED) for case in left),
+        ),
+    )
+
+
+def by_task(selected: Iterable[Case]) -> list[list[Case]]:
+    """Cases that share a judge; the longest lists first, so that no process is left with one at the end."""
+    groups: dict[tuple[str, Target], list[Case]] = {}
     for case in selected:
-        by_task.setdefault(case.task, []).append(case)
-    found: list[Outcome] = []
-    if jobs <= 1 or len(by_task) < 2:
-        for group in by_task.values():
-            for item in _play_task(group):
-                told(item)
-                found.append(item)
-        return found
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for items in pool.map(_played, [[case.id for case in group] for group in by_task.values()]):
-            for item in items:
-                told(item)
-            found += items
-    return found
+        groups.setdefault((case.task, case.target), []).append(case)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
-def _played(ids: list[str]) -> list[Outcome]:
-    return list(_play_task([case for case in cases() if case.id in ids]))
+def play_task(group: list[Case]) -> Iterator[Outcome | Unplayed]:
+    """Judge cases of one task and target."""
+    judged: set[str] = set()
+    try:
+        for item in _verdicts(group):
+            judged.add(item.case.id)
+            yield item
+    except KernelSkillError as error:
+        yield from (Unplayed(case, str(error)) for case in group if case.id not in judged)
 
 
-def _play_task(group: list[Case]) -> Iterator[Outcome]:
+def _verdicts(group: list[Case]) -> Iterator[Outcome]:
     name, target = group[0].task, group[0].target
     with (
         tempfile.TemporaryDirectory(prefix=prefix("cache")) as folder,
@@ -103,15 +152,18 @@ def _play_task(group: list[Case]) -> Iterator[Outcome]:
 
 
 def _sing(judge: Judge, name: str) -> None:
-    bird = canary.candidate(task(name))
+    bird = canary.candidate(task(name, "cuda"))
     assert bird is not None
     if judge.screen(bird, None).status is Status.PASSED:
         raise WorkerError(f"{name}: a result that is off by more than one was taken for right")
 
 
-def _judge(name: str, target: str, folder: str) -> Judge:
+def _judge(name: str, target: Target, folder: str) -> Judge:
+    cache, patience_s = Path(folder), PATIENCE_S[target]
     if target == "cuda":
         from kernelskill.evaluation.cuda.judge import cuda_judge
 
-        return cuda_judge(task(name), cache_dir=Path(folder), patience_s=PATIENCE_S)
-    return Judge(task(name), cache_dir=Path(folder), patience_s=PATIENCE_S, device=EagerOnly())
+        judge = cuda_judge(task(name, target), cache_dir=cache, patience_s=patience_s)
+        judge.device.arms = EagerOnly.arms
+        return judge
+    return Judge(task(name, target), cache_dir=cache, patience_s=patience_s, device=EagerOnly())
