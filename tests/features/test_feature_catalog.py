@@ -9,7 +9,7 @@ PROGRAM = """target threads floor_ms floor_bound base_ms floor_share_ratio best_
 overhead_share_ratio kernels operators_left count_elementwise count_reduction count_softmax count_norm count_scan
 count_pool count_conv count_matmul count_noop count_dead is_training has_state_updates wrapper
 graph_gain_ratio dispatch_ms compute_capability count_epilogue count_batch_norm count_attention count_recurrent count_linear_fold
-count_masked_product count_slice count_rewrite traffic_ratio"""
+count_masked_product count_slice count_rewrite traffic_ratio merge_saving_ratio fusable_share_ratio"""
 KERNEL = """kernel_kind rows row_length inner_length passes bytes transcendentals flops time_us share_ratio
 bandwidth_gb_per_s bandwidth_share_ratio exp_share_ratio flops_share_ratio issue_share_ratio parallel_efficiency_ratio kernel_bound
 vector_bits_used libm_calls spills gathers schedule_threads schedule_vector_bits schedule_unroll schedule_accumulators
@@ -20,7 +20,7 @@ l1_throughput_pct sm_throughput_pct achieved_occupancy_pct issue_pct eligible_wa
 l1_hit_pct l2_hit_pct load_use_pct store_use_pct load_sectors store_sectors active_lanes divergent_branch_pct waves
 dram_bytes local_bytes shared_conflict_ratio top_stall top_stall_pct memory_stall_pct barrier_stall_pct
 occupancy_limiter access_bits global_accesses async_copies matrix_instructions atomics barriers local_accesses
-special_functions"""
+special_functions index_divisions data_bits shared_bank_ways"""
 OPERATOR = """op op_family time_us share_ratio expected_share_ratio conv_transposed conv_groups conv_channels conv_taps
 conv_stride product_rows product_columns product_depth"""
 

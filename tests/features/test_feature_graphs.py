@@ -7,7 +7,14 @@ from torch.nn import functional
 
 from kernelskill.evaluation.worker.capture import capture
 from kernelskill.features.graph_facts import graph_facts, operators_left
-from kernelskill.records import Graph
+from kernelskill.features.operator_facts import fusable_share
+from kernelskill.floor.model import floor_of
+from kernelskill.records import Ceilings, Graph, TensorSpec, Workload
+
+MACHINE = Ceilings(
+    device="round numbers", threads=1, bandwidth_gb_per_s={"1000": 1000.0}, fp32_gflops=1000.0, exp_gops=100.0,
+    parallel_us=0.0, call_us=0.1, operator_us=0.1, measured_on="2026-01-01", cache_bytes=4_000_000,
+)  # fmt: skip
 
 
 class Call(nn.Module):
@@ -110,3 +117,22 @@ def test_views_and_constants_are_no_operators_left():
     graph = read(lambda x: torch.relu(x.permute(1, 0).reshape(4, -1)), torch.rand(8, 100))
     assert "aten.relu.default" in {node.op for node in operators_left(graph)}
     assert not {"aten.permute.default", "aten.view.default"} & {node.op for node in operators_left(graph)}
+
+
+@pytest.mark.parametrize(
+    ("model", "low", "high"),
+    [
+        (lambda x: torch.relu(x @ x), 0.0, 0.1),
+        (lambda x: x @ x, 0.0, 0.0),
+        (lambda x: torch.relu(x).exp(), 1.0, 1.0),
+    ],
+    ids=["product first", "product", "chain"],
+)
+def test_what_fusing_can_save_is_what_is_no_product(model, low, high):
+    graph = read(model, torch.randn(1024, 1024))
+    x = TensorSpec.contiguous((1024, 1024))
+    workload = Workload(
+        inputs=(x,), inputs_tree=None, outputs=(x,), outputs_tree=None, state=(), eager_ms=0.0, graph=graph
+    )
+    share = fusable_share(operators_left(graph), floor_of(workload, MACHINE))
+    assert low <= share <= high

@@ -21,7 +21,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "on-chip": ("cuda-cluster-rows",),
     "registers": ("raise-occupancy", "loop-fission"),
     "coalescing": ("coalesce-access",),
-    "shared-memory": ("tile-shared-memory",),
+    "shared-memory": ("tile-shared-memory", "pad-shared-memory"),
     "math": ("cheaper-math", "approximate-transcendentals", "pack-half-math"),
     "uniform": ("uniform-control-flow",),
     "atomics": ("privatize-atomics",),

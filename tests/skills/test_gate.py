@@ -141,6 +141,7 @@ def test_graph_facts_alone_admit_structural_skills_and_no_micro_skill():
         {
             "target": "cpu",
             "operators_left": 3,
+            **COUNTS,
             "count_elementwise": 2,
             "count_softmax": 1,
             "count_rewrite": 1,
@@ -170,6 +171,13 @@ def test_skills_of_the_other_target_are_refused_and_it_is_said():
         assert all("target" in reason for reason in reasons)
 
 
+COUNTS = dict.fromkeys(
+    (
+        "count_elementwise", "count_reduction", "count_softmax", "count_norm", "count_scan", "count_pool",
+        "count_matmul", "count_conv",
+    ), 0,
+)  # fmt: skip
+LONE_ON_GPU = {**COUNTS, "operators_left": 1, "traffic_ratio": 1.0}
 GPU = {"target": "cuda", "floor_share_ratio": 0.3, "floor_bound": "compute", "wrapper": ""}
 WAITING = {**KERNEL, "kernel_kind": "row", "kernel_bound": "latency", "row_length": 100_000, "time_us": 90.0}
 CONV = {
@@ -179,7 +187,9 @@ CONV = {
     "conv_groups": 1,
     "conv_channels": 64,
 }
-DEAR = {**KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_share_ratio": 0.45}
+DEAR = {
+    **KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_share_ratio": 0.45, "transcendentals": 4096,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -202,9 +212,9 @@ DEAR = {**KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_shar
         (facts_of({**GPU, "count_linear_fold": 1, "count_matmul": 1}), {"collapse-linear-fold"}, set()),
         (facts_of({**GPU, "count_batch_norm": 1, "operators_left": 3}), {"restructure-batch-norm"}, set()),
         (facts_of({**GPU, "count_slice": 1}), {"slice-before-computing"}, set()),
-        (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", "operators_left": 1, "traffic_ratio": 1.0},
+        (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", **LONE_ON_GPU, "count_elementwise": 1},
                   e={"op": "aten.relu.default", "op_family": "elementwise"}), {"leave-single-pass"}, set()),
-        (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", "operators_left": 1, "traffic_ratio": 1.0},
+        (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", **LONE_ON_GPU, "count_matmul": 1},
                   e={"op": "aten.mm.default", "op_family": "matmul", "product_rows": 9, "product_columns": 9}), set(),
          {"leave-single-pass"}),
         (facts_of(GPU, s={"op": "aten.scatter_add.default", "share_ratio": 0.5}), {"privatize-atomics"}, set()),
@@ -218,10 +228,18 @@ DEAR = {**KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_shar
         (facts_of(GPU, k={**WAITING, "occupancy_ratio": 0.2}),
          {"raise-occupancy", "pipeline-loads", "persistent-kernel", "align-vector-access"},
          {"coalesce-access", "approximate-transcendentals", "pack-half-math", "reduce-unrolling"}),
-        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3}), {"coalesce-access", "simplify-index-arithmetic"},
-         {"pipeline-loads", "batch-gpu-rows"}),
-        (facts_of(GPU, k=DEAR), {"approximate-transcendentals", "pack-half-math", "uniform-control-flow", "cheaper-math"},
-         {"coalesce-access", "simplify-index-arithmetic"}),
+        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "index_divisions": 0.0}), {"coalesce-access"},
+         {"pipeline-loads", "batch-gpu-rows", "simplify-index-arithmetic", "pad-shared-memory"}),
+        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "index_divisions": 3.0}), {"simplify-index-arithmetic"},
+         set()),
+        (facts_of(GPU, k={**KERNEL, "shared_conflict_ratio": 0.9}), {"pad-shared-memory"}, {"tile-shared-memory"}),
+        (facts_of(GPU, k={**KERNEL, "shared_bank_ways": 32}), {"pad-shared-memory"}, set()),
+        (facts_of(GPU, k={**KERNEL, "shared_bank_ways": 1, "shared_conflict_ratio": 0.0}), set(), {"pad-shared-memory"}),
+        (facts_of(GPU, k={**DEAR, "data_bits": 32}),
+         {"approximate-transcendentals", "uniform-control-flow", "cheaper-math"},
+         {"coalesce-access", "simplify-index-arithmetic", "pack-half-math"}),
+        (facts_of(GPU, k={**DEAR, "data_bits": 16}), {"pack-half-math"}, set()),
+        (facts_of(GPU, k={**DEAR, "transcendentals": 0}), {"cheaper-math"}, {"approximate-transcendentals"}),
         (facts_of({**GPU, "target": "cpu"}, k={**DEAR, "spills": 6}),
          {"shorten-live-ranges", "reduce-unrolling", "loop-fission"}, {"pack-half-math"}),
         (facts_of(GPU, k={**WAITING, "row_length": 64}), {"batch-gpu-rows"}, {"pipeline-loads"}),
@@ -231,6 +249,35 @@ def test_each_skill_is_admitted_where_an_expert_would_think_of_it(facts, admitte
     found = set(LIBRARY.retrieve(facts).admitted)
     assert admitted <= found
     assert not left_out & found
+
+
+UNFUSED = {**PROGRAM, "kernels": 2, "operators_left": 0}
+
+
+@pytest.mark.parametrize(("saving", "admitted"), [(0.3, True), (0.02, True), (0.01, False), (None, False)])
+def test_kernels_are_merged_where_what_passes_between_them_takes_time(saving, admitted):
+    found = decision(facts_of({**UNFUSED, "merge_saving_ratio": saving}), "merge-kernels")
+    assert found.admitted == admitted
+    if admitted:
+        assert found.expected_speedup <= 1 / (1 - saving) + 1e-9, "no more than is there to save"
+    else:
+        assert "merge_saving_ratio" in found.reason
+
+
+LONE = {"target": "cpu", "wrapper": "", "operators_left": 1, "traffic_ratio": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "admitted"),
+    [
+        ({"count_matmul": 1}, False), ({"count_matmul": 2, "operators_left": 2, "traffic_ratio": 2.0}, False),
+        ({"count_conv": 1}, False), ({"count_elementwise": 1}, False), ({"count_norm": 1, "traffic_ratio": 1.5}, True),
+        ({"count_elementwise": 2, "operators_left": 2}, True),
+        ({"count_matmul": 1, "count_elementwise": 1, "operators_left": 2}, True),
+    ],
+)  # fmt: skip
+def test_the_compiler_is_asked_where_there_is_something_to_fuse(changes, admitted):
+    assert decision(facts_of({**LONE, **COUNTS, **changes}), "library-compile").admitted == admitted
 
 
 def test_empty_facts_admit_nothing():

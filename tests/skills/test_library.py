@@ -120,6 +120,26 @@ def test_rank_follows_prior_share_and_evidence(tmp_path):
     assert found.estimate("small", "k1", FACTS).verified == 4
 
 
+def test_what_paid_elsewhere_is_expected_no_further_than_facts_allow(tmp_path):
+    """An edit that made a chain of element-wise steps three times faster, before a product that takes nearly all."""
+    found = ExpertLibrary(EvidenceStore(tmp_path / "e.sqlite"), device="machine")
+    chain = {
+        "target": "cpu", "wrapper": "", "operators_left": 8, "count_elementwise": 8, "traffic_ratio": 9.0,
+        "fusable_share_ratio": 1.0, "floor_bound": "memory", "dispatch_ms": 0.01, "floor_ms": 1.0,
+    }  # fmt: skip
+    product = {**chain, "count_matmul": 1, "fusable_share_ratio": 0.02, "floor_bound": "compute"}
+    for index in range(12):
+        attempt = attempt_of(index, skill="fuse-elementwise", site="a", speedup=(2.9, 3.0, 3.1), round=0)
+        found.remember(attempt, facts_of(chain), {"run": "a", "task": "t"})
+
+    def expected(facts):
+        return next(item for item in found.retrieve(facts).decisions if item.skill == "fuse-elementwise")
+
+    assert expected(facts_of(chain)).expected_speedup > 2.5
+    assert expected(facts_of(product)).expected_speedup == pytest.approx(1 / 0.96)
+    assert "12 verified, 0 rejected, all that there is to save" in expected(facts_of(product)).reason
+
+
 def test_evidence_suspends_in_its_context_only(tmp_path):
     store = EvidenceStore(tmp_path / "e.sqlite")
     found = library(

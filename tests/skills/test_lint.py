@@ -76,6 +76,7 @@ EXAMPLE = "## Worked example\n```python\n{}\n```\n"
         ("tiers: [high, medium, low]", "tiers: [low]", "tiers", "contradiction: the condition never holds together with headroom"),
         ("## Mechanism\nText.", "## Mechanism\nOr see another-skill.", "body", "'another-skill' is referred to"),
         ("## Mechanism\nText.", "## Mechanism\n[Figure](figure.svg).", "body", "the link to figure.svg leads nowhere"),
+        ("hazards: [none", "  at_most: 1 / nonsense\nhazards: [none", "expected_gain.at_most", "'nonsense' is no fact"),
         ("source: this test", "source: <where the idea comes from>", "source", "text of the template is still there"),
         ("## Worked example\nText.", EXAMPLE.format("assert 1 == 2"), "Worked example", "line 1: assert 1 == 2: AssertionError"),
         ("## Worked example\nText.", EXAMPLE.format("x = 1\nedited(nothing)"), "Worked example", "line 2: edited(nothing): NameError"),

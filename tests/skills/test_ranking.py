@@ -70,6 +70,23 @@ def test_only_verified_rows_are_gain_and_only_blameworthy_ones_are_donts():
     assert wrong.rejected == 3
 
 
+def test_gains_made_elsewhere_end_where_there_is_no_more_to_save():
+    rows = [row(3.0)] * 10
+    most = math.log(1.1)
+    found = estimate(0.0, rows, HERE, most)
+    assert estimate(0.0, rows, HERE).mean > most
+    assert not estimate(0.0, rows, HERE).bounded
+    assert (found.mean, found.bounded) == (pytest.approx(most), True)
+    assert estimate(0.0, [row(0.9)], HERE, most).mean < 0, "a limit is no promise"
+    assert not estimate(0.0, [row(0.9)], HERE, most).bounded
+
+
+def test_a_part_saves_no_more_than_its_share():
+    assert of_program(math.inf, 0.5) == pytest.approx(math.log(2))
+    assert of_program(math.inf, 1.0) == math.inf
+    assert of_program(math.inf, None) == math.inf
+
+
 def test_the_guard_suspends_where_it_hurts_and_nowhere_else():
     hurts = [row(0.8, attempt=index) for index in range(2)]
     found = estimate(0.3, hurts, HERE).suspended

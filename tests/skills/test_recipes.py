@@ -234,6 +234,9 @@ def test_a_costly_map_is_not_merged_where_it_would_be_computed_in_each_walk():
         two = fuse(fuse(program(*chain), {"a"}, name="head"), {"m", "d"}, name="tail")
         offered.append([edit.site for edit in proposed("merge-kernels", two)])
     assert offered == [[], ["head,tail"]]
+    for shares, sites in (((0.004, 0.01), []), ((0.3, 0.4), ["head,tail"])):
+        facts = facts_of({}, head={"share_ratio": shares[0]}, tail={"share_ratio": shares[1]})
+        assert [edit.site for edit in proposed("merge-kernels", two, facts)] == sites
     merged = applied("merge-kernels", two)
     assert [kernel.name for kernel in merged.kernels] == ["tail"]
     triton.kernel_function(merged.kernels[0])

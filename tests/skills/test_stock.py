@@ -21,7 +21,7 @@ MICRO = {
 }  # fmt: skip
 KNOWLEDGE = {
     "stop-at-floor", "remove-host-sync", "overlap-streams", "persistent-kernel",
-    "coalesce-access", "align-vector-access", "tile-shared-memory",
+    "coalesce-access", "align-vector-access", "tile-shared-memory", "pad-shared-memory",
     "register-tiling", "simplify-index-arithmetic", "shorten-live-ranges", "uniform-control-flow",
     "approximate-transcendentals", "pack-half-math", "tensor-core-matmul", "split-k-matmul", "structured-matmul",
     "fuse-matmul-epilogue", "fused-attention", "implicit-gemm-convolution", "direct-convolution",

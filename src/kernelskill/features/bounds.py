@@ -86,7 +86,7 @@ def expected_bound(
     """
     moved = ceilings.traffic_us(load.read_bytes, load.written_bytes)
     arithmetic = plain_pipes(ceilings) * load.flops / ceilings.fp32_gflops
-    computed = max((load.transcendentals / ceilings.exp_gops + arithmetic) / 1e3, issued_us or 0.0)
+    computed = max(load.dear_us(ceilings) + arithmetic / 1e3, issued_us or 0.0)
     if overhead_us >= max(moved, computed):
         return "overhead"
     if fill is not None and fill < THIN:

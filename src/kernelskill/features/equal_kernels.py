@@ -39,6 +39,11 @@ def of_each_kernel(profile: Profile, kernels: Sequence[Kernel]) -> Profile:
     )
 
 
+def kernel_steps(profile: Profile | None) -> dict[str, StepProfile]:
+    """Measured kernels of ours by name; none without a profile."""
+    return {step.name: step for step in profile.steps if step.kind == "kernel"} if profile else {}
+
+
 def _share(step: StepProfile, name: str, count: int) -> StepProfile:
     """One of so many equal parts of a step."""
     single = step.one_thread_us

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from kernelskill.features.function_costs import exponentials
 from kernelskill.program import Kernel, Region
 from kernelskill.program.region import Operand, Stage
 from kernelskill.program.scalar import TRANSCENDENTAL
@@ -24,18 +25,31 @@ class Load(Record):
     written_bytes: int
     transcendentals: int
     flops: int
+    exponentials: float | None = None
+    """What its dear functions cost, in exponentials (`function_costs`); None where only their number is known."""
 
     @property
     def moved_bytes(self) -> int:
         """Distinct bytes read and written."""
         return self.read_bytes + self.written_bytes
 
+    def dear_us(self, ceilings: Ceilings) -> float:
+        """Microseconds that its dear functions need at the ceiling."""
+        count = self.transcendentals if self.exponentials is None else self.exponentials
+        return count / ceilings.exp_gops / 1e3
 
-def load_of(kernel: Kernel, graph: Graph) -> Load:
-    """What a kernel moves and computes. A template is taken by the tensors that its node reads and writes."""
+
+def load_of(kernel: Kernel, graph: Graph, target: str) -> Load:
+    """What a kernel moves and computes. A template is taken by the tensors that its node reads and writes.
+
+    Args:
+        kernel: Whose work.
+        graph: That it is part of.
+        target: Device that it is printed for, "cpu" or "cuda".
+    """
     region = kernel.region
     if region is None:
-        return _template_load(kernel, graph)
+        return _template_load(kernel, graph, target)
     elements = math.prod(axis.size for axis in region.axes)
     stages = (*region.stages, *([region.total_stage] if region.total_stage else []))
     times = [region.rows if stage.kind == "scalar" else elements for stage in region.stages]
@@ -47,14 +61,20 @@ def load_of(kernel: Kernel, graph: Graph) -> Load:
         transcendentals=sum(one[0] * count for one, count in zip(work, times, strict=True)),
         flops=sum(one[1] * count for one, count in zip(work, times, strict=True))
         + len(region.total) * region.rows,
+        exponentials=sum(
+            exponentials(stage, target) * count for stage, count in zip(stages, times, strict=True)
+        ),
     )
 
 
 def program_facts(kernel: Kernel, load: Load) -> dict[str, Scalar]:
     """What is known of a kernel without running it."""
     schedule = kernel.schedule
+    read = [item.dtype for item in kernel.region.inputs] if kernel.region else []
     return {
         **_shape_facts(kernel),
+        "data_bits": 8
+        * max(DTYPE_BYTES[dtype] for dtype in (*read, *(spec.dtype for spec in kernel.outputs))),
         "bytes": load.moved_bytes,
         "transcendentals": load.transcendentals,
         "flops": load.flops,
@@ -128,11 +148,11 @@ def measured_facts(
     if time_us <= 0:
         return {}
     moved = ceilings.traffic_us(load.read_bytes, load.written_bytes) * step.calls / time_us
-    exponentials = load.transcendentals * step.calls / ceilings.exp_gops / 1e3 / time_us
+    dear = load.dear_us(ceilings) * step.calls / time_us
     arithmetic = load.flops * step.calls / ceilings.fp32_gflops / 1e3 / time_us
     launch = overhead_us * step.calls / time_us
     issued = None if issued_us is None else issued_us * step.calls / time_us
-    computed = max(exponentials + arithmetic * plain_pipes(ceilings), issued or 0.0)
+    computed = max(dear + arithmetic * plain_pipes(ceilings), issued or 0.0)
     is_brief = on_gpu(ceilings) and time_us <= BRIEF_US * step.calls
     single = step.one_thread_us
     return {
@@ -140,7 +160,7 @@ def measured_facts(
         "share_ratio": time_us / total_us if total_us else None,
         "bandwidth_gb_per_s": load.moved_bytes * step.calls / time_us / 1e3,
         "bandwidth_share_ratio": moved,
-        "exp_share_ratio": exponentials,
+        "exp_share_ratio": dear,
         "flops_share_ratio": arithmetic,
         "issue_share_ratio": issued,
         "parallel_efficiency_ratio": None if single is None else single / (ceilings.threads * time_us),
@@ -213,7 +233,7 @@ def _distinct(region: Region, operand: Operand) -> int:
     return math.prod(sizes) * DTYPE_BYTES[operand.dtype]
 
 
-def _template_load(kernel: Kernel, graph: Graph) -> Load:
+def _template_load(kernel: Kernel, graph: Graph, target: str) -> Load:
     node = next((item for item in graph.nodes if item.op == f"kernel:{kernel.name}"), None)
     written = sum(spec.numel * spec.itemsize for spec in kernel.outputs)
     if node is None:
@@ -221,12 +241,14 @@ def _template_load(kernel: Kernel, graph: Graph) -> Load:
     specs = [graph.spec(ref) for ref in dict.fromkeys(node.refs())]
     elements = max([spec.numel for spec in (*specs, *kernel.outputs)], default=0)
     parts = [part for part in (_part(kernel, "prologue"), _part(kernel, "epilogue")) if part is not None]
-    work = [_stage_work(stage) for part in parts for stage in part.stages]
+    stages = [stage for part in parts for stage in part.stages]
+    work = [_stage_work(stage) for stage in stages]
     return Load(
         read_bytes=sum(spec.numel * spec.itemsize for spec in specs),
         written_bytes=written,
         transcendentals=elements * sum(one[0] for one in work),
         flops=elements * (1 + sum(one[1] for one in work)),
+        exponentials=elements * sum(exponentials(stage, target) for stage in stages),
     )
 
 

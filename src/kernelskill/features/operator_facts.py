@@ -44,6 +44,16 @@ def expected_shares(nodes: tuple[Node, ...], floor: Floor) -> dict[str, float]:
     return {name: value / total for name, value in alone.items()} if total > 0 else {}
 
 
+HEAVY = frozenset({"matmul", "conv", "attention", "recurrent"})
+"""Families that do much arithmetic for a byte, which fusing their neighbours does not change."""
+
+
+def fusable_share(nodes: tuple[Node, ...], floor: Floor) -> float | None:
+    """Share of what is no product or the like in the time that all need at least; None where nothing is known."""
+    shares = expected_shares(nodes, floor)
+    return sum(shares[node.name] for node in nodes if family(node.op) not in HEAVY) if shares else None
+
+
 def _convolution(node: Node, specs: Layouts) -> dict[str, Scalar]:
     """`aten.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)`."""
     if len(node.args) < 9:

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from kernelskill.errors import ProgramError
 from kernelskill.features.bounds import counted_facts, expected_bound, fill_ratio, issue_us, waves_ratio
 from kernelskill.features.catalog import CATALOG, facts_of
-from kernelskill.features.equal_kernels import of_each_kernel
+from kernelskill.features.equal_kernels import kernel_steps, of_each_kernel
 from kernelskill.features.graph_facts import graph_facts, operators_left, traffic_bytes
+from kernelskill.features.index_arithmetic import index_divisions, told_divisions
 from kernelskill.features.kernel_facts import (
     Load,
     launch_us,
@@ -20,7 +21,9 @@ from kernelskill.features.kernel_facts import (
     occupancy_ratio,
     program_facts,
 )
-from kernelskill.features.operator_facts import expected_shares, layouts, operator_facts
+from kernelskill.features.merging import merge_saving_ratio
+from kernelskill.features.operator_facts import expected_shares, fusable_share, layouts, operator_facts
+from kernelskill.features.shared_memory import bank_ways
 from kernelskill.program import Program
 from kernelskill.records import (
     Baselines,
@@ -73,14 +76,16 @@ class ExpertFeatureReader:
             {"overhead_share_ratio": _overhead(profile), "graph_gain_ratio": _graph_gain(baselines)}
         )
         if program is None:
-            facts += self._unknown_kernels(profile)
+            facts += _unknown_kernels(candidate.source, profile)
             return Facts(facts=tuple(facts))
         facts += facts_of(
             {**graph_facts(program.graph), "kernels": len(program.kernels), "wrapper": program.wrapper}
         )
-        facts += facts_of({"traffic_ratio": _traffic(program.graph, floor)})
+        facts += facts_of(_savable(program.graph, floor))
         if not program.wrapper:
             facts += facts_of({"dispatch_ms": self._dispatch(program.graph, len(program.kernels))})
+        profile = of_each_kernel(profile, program.kernels) if profile else None
+        facts += facts_of({"merge_saving_ratio": merge_saving_ratio(profile)})
         facts += self._kernels(program, profile)
         facts += _operators(program.graph, profile, floor)
         return Facts(facts=tuple(facts))
@@ -91,7 +96,7 @@ class ExpertFeatureReader:
         if workload.graph is not None:
             facts += facts_of({**graph_facts(workload.graph), "kernels": 0, "wrapper": ""})
             facts += facts_of({"dispatch_ms": self._dispatch(workload.graph, 0)})
-            facts += facts_of({"traffic_ratio": _traffic(workload.graph, floor)})
+            facts += facts_of(_savable(workload.graph, floor))
             facts += _operators(workload.graph, None, floor)
         return Facts(facts=tuple(facts))
 
@@ -111,12 +116,12 @@ class ExpertFeatureReader:
         return (len(operators_left(graph)) + kernels) * self._ceilings.operator_us / 1e3
 
     def _kernels(self, program: Program, profile: Profile | None) -> Iterator[Fact]:
-        profile = of_each_kernel(profile, program.kernels) if profile else None
-        steps = {step.name: step for step in profile.steps if step.kind == "kernel"} if profile else {}
+        steps = kernel_steps(profile)
         total_us = profile.total_us if profile else None
         for kernel in program.kernels:
-            load = load_of(kernel, program.graph)
+            load = load_of(kernel, program.graph, self._target)
             yield from facts_of(program_facts(kernel, load), kernel.name)
+            yield from facts_of({"index_divisions": index_divisions(kernel, self._target)}, kernel.name)
             yield from _machine_code(profile, kernel.name)
             is_map = kernel.region is not None and kernel.region.is_map
             launch = launch_us(kernel, self._ceilings)
@@ -142,18 +147,20 @@ class ExpertFeatureReader:
                 )
                 yield from facts_of(measured, kernel.name)
 
-    def _unknown_kernels(self, profile: Profile | None) -> Iterator[Fact]:
-        """Kernels of a source that came without a program."""
-        for step in profile.steps if profile else ():
-            if profile is None or step.kind != "kernel":
-                continue
-            yield from facts_of({"time_us": step.time_us, "share_ratio": _share(step, profile)}, step.name)
-            yield from _machine_code(profile, step.name)
-        named = {step.name for step in profile.steps} if profile else set()
-        for kernel in profile.counters if profile else ():
-            yield from _counted(profile, kernel)
-            if kernel not in named:
-                yield from _machine_code(profile, kernel)
+
+def _unknown_kernels(source: str, profile: Profile | None) -> Iterator[Fact]:
+    """Kernels of a source that came without a program."""
+    timed = kernel_steps(profile)
+    if profile is None:
+        return
+    for name, step in timed.items():
+        yield from facts_of({"time_us": step.time_us, "share_ratio": _share(step, profile)}, name)
+    yield from facts_of({"merge_saving_ratio": merge_saving_ratio(profile)})
+    for name in dict.fromkeys((*timed, *profile.counters)):
+        yield from _machine_code(profile, name)
+        yield from _counted(profile, name)
+        read = {"shared_bank_ways": bank_ways(source, name), "index_divisions": told_divisions(source, name)}
+        yield from facts_of(read, name)
 
 
 def _program(candidate: Candidate) -> Program | None:
@@ -214,9 +221,12 @@ def _occupancy(code: Mapping[str, Scalar]) -> float | None:
     return None
 
 
-def _traffic(graph: Graph, floor: Floor) -> float | None:
-    """What the operators and kernels move one by one, over what must move; None where nothing must."""
-    return traffic_bytes(graph) / floor.bytes_min if floor.bytes_min else None
+def _savable(graph: Graph, floor: Floor) -> dict[str, Scalar]:
+    """What the operators and kernels move one by one, over what must move; and how much is no product."""
+    return {
+        "traffic_ratio": traffic_bytes(graph) / floor.bytes_min if floor.bytes_min else None,
+        "fusable_share_ratio": fusable_share(operators_left(graph), floor),
+    }
 
 
 def _compiled_warps(profile: Profile | None, kernel: str) -> Scalar:

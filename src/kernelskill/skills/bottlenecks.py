@@ -134,7 +134,10 @@ BOTTLENECKS: dict[str, tuple[Signature, ...]] = {
     "no-headroom": (
         Signature("program", f"floor_share_ratio >= {AT_FLOOR}", "floor_share_ratio"),
         Signature(
-            "program", "operators_left == 1 and traffic_ratio < 1.1 and floor_bound == 'memory'", "0.5"
+            "program",
+            "operators_left == 1 and traffic_ratio < 1.1 and floor_bound == 'memory' "
+            "and count_elementwise + count_matmul + count_conv >= 1",
+            "0.5",
         ),
     ),
 }

@@ -110,13 +110,16 @@ class Card(Front):
         text = self.expected_gain.at_most
         return Quantity(text, f"{self.path}: expected_gain.at_most") if text else None
 
+    def most(self, index: FactIndex, subject: str) -> float:
+        """Log speedup of a subject that no such edit can exceed; infinite where nothing bounds it."""
+        factor = self.limit.value(index, subject) if self.limit else None
+        return math.inf if factor is None else math.log(max(factor, 1.0))
+
     def prior(self, index: FactIndex, subject: str) -> float:
         """Expected log speedup of a subject before there is evidence: what the card says, within its limit."""
         if self.status == "quarantined":
             return 0.0
-        most = self.limit.value(index, subject) if self.limit else None
-        stated = self.expected_gain.prior_log_speedup
-        return stated if most is None else min(stated, math.log(max(most, 1.0)))
+        return min(self.expected_gain.prior_log_speedup, self.most(index, subject))
 
     @property
     def recipe(self) -> Path | None:

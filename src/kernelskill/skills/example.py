@@ -9,6 +9,7 @@
     grouped(program, {"a"}, {"b", "c"})   one kernel for each set of nodes
     joined(program)         kernels that read a tensor in common made one (skill fuse-siblings)
     cpp(program), gpu(program)            its kernels as C++, as Triton
+    bank_ways(source, name) lanes that meet in one bank of shared memory in a kernel in CUDA C++
     math                    the module
 
 A block passes if it ends; it asserts what it shows.
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelskill.errors import SkillError
+from kernelskill.features.shared_memory import bank_ways
 from kernelskill.program import cpp as cpp_printer
 from kernelskill.program import triton
 from kernelskill.program.fusion import Kind, fuse, sites
@@ -79,6 +81,7 @@ def names_of(recipe: Any) -> dict[str, Any]:
 
     at_hand: dict[str, Callable[..., Any]] = {
         "calls": calls, "fused": fused, "grouped": grouped, "joined": joined, "known": known, "cpp": cpp, "gpu": gpu,
+        "bank_ways": bank_ways,
     }  # fmt: skip
     if recipe is not None:
         at_hand |= {"propose": recipe.propose, "apply": recipe.apply, "edited": edited}

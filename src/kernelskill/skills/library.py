@@ -21,6 +21,7 @@ from kernelskill.skills.proven import fitting, proven
 from kernelskill.skills.quarantine import Quarantine
 from kernelskill.skills.ranking import Estimate, estimate, of_program
 from kernelskill.skills.sources import folders
+from kernelskill.skills.unprinted import is_unprinted
 
 if TYPE_CHECKING:
     from kernelskill.program.program import Program
@@ -159,7 +160,7 @@ class ExpertLibrary:
         """The program after an edit, with the skill in its lineage.
 
         Raises:
-            ProgramError: the edit does not fit the program.
+            ProgramError: the edit does not fit the program, or changes nothing that is printed.
         """
         card = self.card(edit.skill)
         recipe = self._recipe(card)
@@ -175,6 +176,10 @@ class ExpertLibrary:
                 f"skill {card.id}: {edit.action} at {edit.site} failed in {card.recipe}: "
                 f"{type(error).__name__}: {error}"
             ) from error
+        if is_unprinted(before, after):
+            raise ProgramError(
+                f"skill {card.id}: {edit.action} at {edit.site} changes nothing that is printed"
+            )
         if len(after.skills) == len(before.skills):
             after = after.with_skill(card.id)
         return self._programs.printed(after)
@@ -265,7 +270,8 @@ class ExpertLibrary:
             refusal = {"admitted": False, "reason": found.suspended, "measured": True}
             return float("-inf"), decision.model_copy(update=refusal)
         tries = f"{found.verified} verified, {found.rejected} rejected" if rows else "no evidence yet"
-        reason = f"{decision.reason}; expected {found.expected_speedup:.3g}x ({tries})"
+        bound = ", all that there is to save" if found.bounded else ""
+        reason = f"{decision.reason}; expected {found.expected_speedup:.3g}x ({tries}{bound})"
         update = {"reason": reason, "expected_speedup": found.expected_speedup}
         return found.score, decision.model_copy(update=update)
 
@@ -280,8 +286,9 @@ class ExpertLibrary:
         """Prior by Amdahl's law, then evidence; `together` are subjects that the skill would change at once."""
         shares = [_share(situation, item) for item in together or [subject]]
         known = [share for share in shares if share is not None]
-        prior = of_program(card.prior(situation.index, subject), sum(known) if known else None)
-        return estimate(prior, rows, context_of(situation, subject, self.device))
+        share = sum(known) if known else None
+        prior, most = (of_program(gain(situation.index, subject), share) for gain in (card.prior, card.most))
+        return estimate(prior, rows, context_of(situation, subject, self.device), most)
 
     def _conflict(self, card: Card, program: Program, edit: Edit) -> bool:
         """Whether a skill that excludes this one has shaped the site (or, for a program, anything)."""

@@ -94,7 +94,7 @@ def unread_facts(
         known: names of all facts.
         told: names of those that are for people and models to read.
     """
-    read = {name for card in cards for name in card.condition.names} | set(told)
+    read = {name for card in cards for _, name in _read(card)} | set(told)
     signatures = [item for items in BOTTLENECKS.values() for item in items]
     texts = [f"{item.condition} and {item.weight} > 0" for item in signatures]
     texts += [rule.condition for rule in RULES]
@@ -116,13 +116,20 @@ def dead_facts(
     ]
 
 
+def _read(card: Card) -> Iterator[Fault]:
+    """Field and name of each fact that a card reads."""
+    yield from (("applies", name) for name in card.condition.names)
+    if card.limit is not None:
+        yield from (("expected_gain.at_most", name) for name in card.limit.names)
+
+
 def _references(card: Card, cards: Mapping[str, Card], known: Collection[str] | None) -> Iterator[Fault]:
     for other in card.conflicts:
         if other not in cards:
             yield "conflicts", f"{other!r} is the id of no skill"
-    for name in card.condition.names:
+    for field, name in _read(card):
         if known is not None and name not in known:
-            yield "applies", f"{name!r} is no fact"
+            yield field, f"{name!r} is no fact"
     yield from _unknown(_SEE.findall(card.body), cards, "{!r} is referred to, but is the id of no skill")
     for target in _LINK.findall(card.body):
         if not (card.path.parent / target).exists():

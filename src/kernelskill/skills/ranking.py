@@ -7,7 +7,7 @@ differ from one another, and the row's own measurement noise, from its 95 % inte
 context's similarity (a tempered likelihood), so
 
     precision = 1 / PRIOR_SD^2 + sum w_i / v_i
-    mean      = (m0 / PRIOR_SD^2 + sum w_i y_i / v_i) / precision
+    mean      = (m0 / PRIOR_SD^2 + sum w_i y_i / v_i) / precision, or the card's limit where that is less
 
 A rejected row ("don't") says nothing about speed, but that a round may be lost: the chance to be verified has a
 Beta(SUCCESSES, FAILURES) prior, updated with the same weights, and scales a positive mean. What is little known gets a
@@ -36,6 +36,8 @@ LIKE = 0.5
 LOSSES = 2
 """Verified losses, beyond the wins, in like contexts after which a skill is suspended there."""
 ONE_SIDED_95 = 1.645
+SAME = 1e-9
+"""Log speedups that are one number but for rounding."""
 SMALLEST_RATIO = 1e-3
 """A speedup below this is taken as this."""
 
@@ -52,6 +54,8 @@ class Estimate(Record):
     """What is ranked: mean x chance + bonus."""
     verified: int
     rejected: int
+    bounded: bool = False
+    """Whether the mean is all that facts allow."""
     suspended: str = ""
     """Why evidence forbids it here; "" = it does not."""
 
@@ -64,16 +68,22 @@ class Estimate(Record):
 def of_program(log_speedup: float, share: float | None) -> float:
     """Amdahl's law: log speedup of a program when a part with that share of its time gets faster.
 
-    An unknown share counts as the whole, as for an edit of the program itself.
+    An unknown share counts as the whole, as for an edit of the program itself. A part that takes no time any more
+    (infinite) leaves the rest, and nothing of the whole.
     """
     if share is None:
         return log_speedup
     share = min(max(share, 0.0), 1.0)
-    return -math.log(1.0 - share + share * math.exp(-log_speedup))
+    left = 1.0 - share + share * math.exp(-log_speedup)
+    return -math.log(left) if left > 0 else math.inf
 
 
-def estimate(prior: float, rows: Sequence[Evidence], context: Context) -> Estimate:
-    """Shrink a prior (log speedup of the program) with the evidence of one skill."""
+def estimate(prior: float, rows: Sequence[Evidence], context: Context, most: float = math.inf) -> Estimate:
+    """Shrink a prior (log speedup of the program) with the evidence of one skill.
+
+    What was gained elsewhere cannot be gained where there is less to save: `most` is the log speedup that facts of this
+    program allow.
+    """
     precision, weighted = 1.0 / PRIOR_SD**2, prior / PRIOR_SD**2
     successes, failures = SUCCESSES, FAILURES
     verified = rejected = 0
@@ -89,7 +99,7 @@ def estimate(prior: float, rows: Sequence[Evidence], context: Context) -> Estima
         elif row.rejected:
             failures += weight
             rejected += 1
-    mean, deviation = weighted / precision, precision**-0.5
+    mean, deviation = min(weighted / precision, most), precision**-0.5
     chance = successes / (successes + failures)
     bonus = min(EXPLORATION * deviation, LARGEST_BONUS)
     return Estimate(
@@ -99,6 +109,7 @@ def estimate(prior: float, rows: Sequence[Evidence], context: Context) -> Estima
         score=(mean * chance if mean > 0 else mean) + bonus,
         verified=verified,
         rejected=rejected,
+        bounded=most - mean < SAME,
         suspended=_suspended(rows, context),
     )
 

@@ -15,8 +15,12 @@ _CHEAP_WALKS = 1
 """Walks over its row up to which a consumer may evaluate costly functions instead of reading their results."""
 
 
+_SMALLEST_SHARE = 0.02
+"""Share of a call below which a pair is left as it is: nobody could tell the gain from noise."""
+
+
 def propose(program: Program, facts: Facts) -> list[Edit]:
-    """One edit per pair, where no costly function would be evaluated in several walks."""
+    """One edit per pair that takes its time, where no costly function would be evaluated in several walks."""
     return [
         Edit(
             skill=SKILL,
@@ -25,7 +29,7 @@ def propose(program: Program, facts: Facts) -> list[Edit]:
             summary=f"{pair.producer} is computed in {pair.consumer} and never stored",
         )
         for pair in mergeable(program)
-        if _pays(program, pair)
+        if _pays(program, pair) and _takes_time(pair, facts)
     ]
 
 
@@ -35,6 +39,12 @@ def _pays(program: Program, pair: Pair) -> bool:
         return False
     costly = any(op.fn in TRANSCENDENTAL for stage in producer.stages for op in stage.ops)
     return not costly or consumer.passes <= _CHEAP_WALKS
+
+
+def _takes_time(pair: Pair, facts: Facts) -> bool:
+    shares = [facts.get("share_ratio", name) for name in (pair.producer, pair.consumer)]
+    known = [share for share in shares if isinstance(share, int | float)]
+    return len(known) < len(shares) or sum(known) >= _SMALLEST_SHARE
 
 
 def apply(program: Program, edit: Edit) -> Program:
