@@ -38,6 +38,8 @@ class Device(Protocol):
     """Seconds that one arm is timed for in a screen, about: more where times scatter more."""
     promotion_sets: int
     """Process sets of a promotion: likewise."""
+    brief_ms: float
+    """Time of a stock call below which calls are ranked one at a time; 0: never."""
     limits_memory: bool
     """Whether workers live with a limit on their address space."""
 
@@ -132,6 +134,7 @@ class Cpu:
     burst_s = 0.04
     timed_s = 0.5
     promotion_sets = 6
+    brief_ms = 0.0
     limits_memory = True
 
     def slot(self, nbytes: int) -> Lent:

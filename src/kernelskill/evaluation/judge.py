@@ -100,11 +100,13 @@ class Judge:
     def describe(self) -> Workload:
         """Run the reference once, confined, and audit what can be proven on this task."""
         settings = (self.sandbox, reference_limits(self.device), self.threads, None, self.device.name)
-        worker = reference.reference_worker("reference", self.task, *settings)
-        try:
-            workload = reference.describe(worker, self.task, secrets.randbits(62))
-        finally:
-            worker.close()
+        with self.device.lease():  # what it computes must not lie beside another task's timing
+            with self.device.aside():
+                worker = reference.reference_worker("reference", self.task, *settings)
+            try:
+                workload = reference.describe(worker, self.task, secrets.randbits(62))
+            finally:
+                worker.close()
         known = audit.known_findings(workload, self.device.free_bytes(), self.task.weights)
         findings = [*workload.findings, *known]
         self.adopt(workload, None)

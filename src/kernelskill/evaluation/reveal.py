@@ -23,6 +23,7 @@ from kernelskill.records import Status
 CALLS = 7
 ROUNDS = 2 * LEAST_ROUNDS + 1
 """Single calls of every arm where they rank."""
+BRIEF = "calls are brief: ranked one at a time, with what it takes to reach the device"
 SLACK_RATIO, SLACK_MS = 0.5, 0.02
 """What a call may cost more than in a burst, as a share of its time and in milliseconds, beyond what the stock arm's
 does and the scatter of both."""
@@ -49,6 +50,9 @@ class Audit:
         others = [arm for arm in arms if arm != "candidate"]
         fastest = min(others, key=lambda arm: ranked[arm])
         if not anew and ranked["candidate"] >= ranked[fastest]:
+            return
+        if ranked[fastest] < trial.reference.device.brief_ms:
+            _put(singly(arms, arms["eager"], trial, ROUNDS), measured, BRIEF)
             return
         pair = {arm: arms[arm] for arm in ("candidate", fastest)}
         alone = singly(pair, arms["eager"], trial, CALLS)
@@ -98,9 +102,10 @@ def singly(arms: dict[str, Seat], null: Seat, trial: Trial, rounds: int) -> Meas
             order.shuffle(seats)
             bursts = {}
             for arm, seat in seats:
+                command = "null" if arm == "null" else "run"
+                seat.ready(command)
                 if arm != "null" and trial.workload.updated_state:
                     seat.give_state(side.initial)
-                command = "null" if arm == "null" else "run"
                 bursts[arm] = seat.burst(batch, command=command, calls=1, rest=True)
             mine = arms["candidate"].outputs.views(bursts["candidate"].outputs, 0)
             if not contract.alike(trial, mine, side.eager(batch, 1)[0]):

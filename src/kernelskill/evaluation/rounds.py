@@ -103,21 +103,25 @@ class Measured:
         """Transport cost of a call."""
         return median(self.null_wall)
 
+    def left_nothing(self, arm: str, late_ms: float) -> None:
+        """Whether an arm's work was over when it answered, but for so many milliseconds.
+
+        Raises:
+            WorkerFailure: it was not.
+        """
+        burst_ms = median(self.wall[arm]) * self.calls
+        if late_ms > max(LATE_MS, LATE_SHARE * burst_ms):
+            detail = f"it goes on computing after it has answered ({late_ms:.1f} ms per burst of {burst_ms:.1f} ms)"
+            hint = "wait for every thread, process and stream before forward returns"
+            raise WorkerFailure(Status.INTEGRITY, detail, hint)
+
     def honest(self, arm: str, threads: int) -> None:
         """Whether an arm worked only while it was asked to, and on no more processors than it was given.
 
         Raises:
             WorkerFailure: it did not.
         """
-        burst_ms = median(self.wall[arm]) * self.calls
-        late = median(self.late[arm])
-        if late > max(LATE_MS, LATE_SHARE * burst_ms):
-            detail = (
-                f"it goes on computing after it has answered ({late:.1f} ms per burst of {burst_ms:.1f} ms)"
-            )
-            raise WorkerFailure(
-                Status.INTEGRITY, detail, "join every thread and process before forward returns"
-            )
+        self.left_nothing(arm, median(self.late[arm]))
         busy = median(self.processors[arm])
         if busy > threads + PROCESSORS_OVER:
             detail = f"it keeps {busy:.1f} processors busy; {threads} are given"
@@ -172,9 +176,11 @@ def run_rounds(
             order.shuffle(seats)
             bursts = {}
             for arm, seat in seats:
+                command = "null" if arm == "null" else "run"
+                seat.ready(command)
                 if prepare is not None:
                     prepare(seat)
-                burst = seat.burst(batch, command="null" if arm == "null" else "run", rest=True)
+                burst = seat.burst(batch, command=command, rest=True)
                 bursts[arm] = burst if arm in CHECKED else replace(burst, outputs=NO_OUTPUTS)
             check(batch, bursts)
             if number >= WARM_UP:

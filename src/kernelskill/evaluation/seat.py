@@ -132,6 +132,9 @@ class Seat:
         seat.arm, seat.state, seat._warm = arm, None, False
         return seat
 
+    def ready(self, command: str = "run") -> None:
+        """What a device needs before a burst whose time counts; the state that calls start from is given after it."""
+
     def burst(
         self, batch: torch.Tensor, *, command: str = "run", calls: int | None = None, rest: bool = False
     ) -> Burst:
@@ -148,8 +151,8 @@ class Seat:
         """
         count = calls if calls is not None else self.inputs.count
         used = count * self.inputs.step
-        self._output.fill_(POISON)
         self.wake()
+        self._output.fill_(POISON)
         limit = self.seconds if self._warm else self._first_s
         burst = self._timed(batch[:used], command, count, limit, rest=rest)
         self._warm = True

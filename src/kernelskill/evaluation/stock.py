@@ -18,6 +18,8 @@ from kernelskill.evaluation.reference import ReferenceSide
 from kernelskill.evaluation.seat import Seat
 from kernelskill.records import Candidate
 
+STARTERS = 4
+"""Processes started at a time, at least: most of a start is waiting for the device's driver."""
 TWIN = "twin"
 """A second eager, in a process of its own."""
 
@@ -130,8 +132,8 @@ class Stock:
             WorkerError: an arm that ran before does not start.
             WorkerFailure: the candidate does not; its verdict.
         """
-        count = self.table.sets_that_fit(len(arms) + 1, wanted)
         with self.table.device.aside():
+            count = self.table.sets_that_fit(len(arms) + 1, wanted)
             if count < wanted:
                 self._ahead.load(arms, wanted)
             first = self._first()
@@ -182,7 +184,7 @@ class Stock:
             KernelSkillError, WorkerFailure: what the first that failed raised.
         """
         device = self.table.device
-        with ThreadPoolExecutor(max(2, self.table.threads), initializer=device.enter) as starters:
+        with ThreadPoolExecutor(max(STARTERS, self.table.threads), initializer=device.enter) as starters:
             ours = [starters.submit(work) for work in benches]
             theirs = [starters.submit(work) for work in guests]
         errors = [

@@ -83,8 +83,8 @@ def by_kernel(launches: Sequence[ncu.Launch], names: Sequence[str]) -> dict[str,
 
 
 def owner(function: str, names: Sequence[str]) -> str:
-    """The kernel that a device function belongs to by its name (`_name`, `_name_part`); "" = none."""
-    owners = [name for name in names if function == f"_{name}" or function.startswith(f"_{name}_")]
+    """The kernel that a device function belongs to by its name (`name`, `_name`, `_name_part`); "" = none."""
+    owners = [name for name in names if function in (name, f"_{name}") or function.startswith(f"_{name}_")]
     return max(owners, key=len, default="")
 
 

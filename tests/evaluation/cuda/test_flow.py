@@ -59,6 +59,9 @@ class Pretended(Cuda):
 
     trim = rouse = enter = settle
 
+    def lingering_s(self):
+        return 0.0
+
     def chill(self, moved):
         self.chilled.append(moved)
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -62,9 +63,53 @@ def test_cache_is_flushed_unless_the_calls_do_it(moved, cache, due):
     assert flush_bytes(moved, cache) == due
 
 
-@pytest.mark.parametrize(("numel", "calls"), [(1024, 128), (1 << 26, 4), (1_600_000_000, 1)])
+@pytest.mark.parametrize(("numel", "calls"), [(1024, 128), (1 << 26, 8), (1_600_000_000, 1)])
 def test_calls_by_size(numel, calls):
     assert calls_for(workload(numel), 130 << 30, Cuda) == calls
+
+
+class Busy(Cuda):
+    """A GPU on which products take as long as a script says."""
+
+    def __init__(self, *seconds):
+        self._seconds = list(seconds)
+        self._work, self._work_s = torch.ones(1), 1e-3
+
+    def _took_s(self):
+        time.sleep(self._seconds[0])
+        return self._seconds.pop(0)
+
+    def settle(self):
+        pass
+
+
+def test_what_lingers_on_a_gpu_is_waited_for_and_told():
+    alone = Busy(1e-3)
+    assert alone.lingering_s() < 1e-3
+    shared = Busy(0.02, 0.02, 1e-3)
+    assert 0.04 <= shared.lingering_s() < 0.4
+    assert shared._seconds == []
+
+
+def test_a_kernel_without_end_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("kernelskill.evaluation.cuda.device.LINGERS_S", 0.05)
+    endless = Busy(*[0.02] * 100)
+    assert endless.lingering_s() > 0.05
+    assert endless._seconds
+
+
+def lingered(late):
+    found = Measured(calls=10)
+    found.wall, found.worker = {arm: [1.0] for arm in late}, {arm: [0.9] for arm in late}
+    found.null_wall, found.null_worker = [0.1], [0.1]
+    found.late = {arm: [value] for arm, value in late.items()}
+    return found
+
+
+def test_work_that_is_left_behind_is_no_candidates_unless_stock_arms_leave_as_much():
+    with pytest.raises(WorkerFailure, match="goes on computing after it has answered"):
+        Busy().honest(lingered({"candidate": 30.0, "base": 30.0, "eager": 0.1}), "candidate", 1)
+    Busy().honest(lingered({"candidate": 30.0, "eager": 29.5}), "candidate", 1)
 
 
 def test_hard_throttling_only():

@@ -18,6 +18,7 @@ from kernelskill.evaluation.cuda.lease import Lease
 from kernelskill.evaluation.cuda.slots import WAYS, try_way
 from kernelskill.evaluation.device import Use
 from kernelskill.evaluation.process import Worker, WorkerFailure
+from kernelskill.evaluation.rounds import UNTRUSTED
 from kernelskill.evaluation.worker.driver import DriverError
 from kernelskill.records import Status
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kernelskill.evaluation.rounds import Measured
     from kernelskill.records import Workload
 
-SLOT_BYTES = 2 << 30
+SLOT_BYTES = 4 << 30
 CONTEXT_BYTES = 700 << 20
 """Memory of the device that a process takes before it computes anything, about."""
 TWIN_COPIES = 6
@@ -36,6 +37,11 @@ GRAPH_BYTES = 4 << 30
 """Size of a call's inputs and outputs from which a graph with copies of its own is not held any more."""
 CLOCKS_RATIO, CLOCKS_MS = 1.5, 0.2
 """How far the judge's clock may be above the worker's before that is told."""
+PLENTY = 0.5
+"""Share of the device's memory from which on nobody needs what is kept for later."""
+SHARED, SHARED_S, LINGERS_S = 1.5, 3e-4, 1.0
+"""How much longer one of the judge's products takes where others have part in the GPU, as a factor and in seconds; and
+how long it is waited for that they have not."""
 ALL_BACK = 0.9
 """Share of the device's memory from which nothing large is still being given back."""
 RETURNS, RETURN_S = 10, 0.1
@@ -64,6 +70,7 @@ class Cuda:
     burst_s = 0.01
     timed_s = 0.2
     promotion_sets = 4
+    brief_ms = 0.05
     limits_memory = False
 
     def __init__(self, index: int = 0, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -81,10 +88,12 @@ class Cuda:
         self.passed_over: tuple[str, ...] = ()
         self._lease = Lease(self.uuid, progress)
         self._shared: dict[str, Lent] = {}
-        self._work: torch.Tensor | None = None
-        self._repeats = 0
+        self._work = torch.empty(0)
+        self._work_s = 0.0
         self._flushed: torch.Tensor | None = None
         self._reserved = {"inputs": 0, "outputs": 0}
+        self._settled = 0
+        """What `free_bytes` told last; 0: nothing yet."""
 
     def enter(self) -> None:
         """Each thread has a device of its own, the first one until it is told otherwise."""
@@ -169,40 +178,60 @@ class Cuda:
 
         Between bursts a GPU idles for milliseconds and slows down; a short burst would be over before it is fast again.
         """
-        if self._work is None:
-            self._work = torch.ones(ROUSED_SIDE, ROUSED_SIDE, dtype=torch.float16, device="cuda")
-            self._repeats = max(1, round(ROUSED_S / self._product_s(self._work)))
-        for _ in range(self._repeats):
+        self._know_work()
+        for _ in range(max(1, round(ROUSED_S / self._work_s))):
             torch.mm(self._work, self._work)
 
-    def _product_s(self, factor: torch.Tensor) -> float:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        for _ in range(10):
-            torch.mm(factor, factor)
-        begin.record()
-        torch.mm(factor, factor)
-        end.record()
+    def lingering_s(self) -> float:
+        """Seconds until the GPU is the judge's alone, now that a worker has been stopped; `LINGERS_S` at most.
+
+        A kernel that a stopped worker has left behind shares the GPU with whoever is timed next.
+        """
+        self._know_work()
         self.settle()
-        return float(begin.elapsed_time(end)) / 1e3
+        began = time.perf_counter()
+        while True:
+            took = self._took_s()
+            waited = time.perf_counter() - began - took
+            if took <= SHARED * self._work_s + SHARED_S or waited > LINGERS_S:
+                return max(0.0, waited)
+
+    def _know_work(self) -> None:
+        if not self._work.numel():
+            self._work = torch.ones(ROUSED_SIDE, ROUSED_SIDE, dtype=torch.float16, device="cuda")
+            self._work_s = min(self._took_s() for _ in range(10))
+
+    def _took_s(self) -> float:
+        """Seconds of one of its own products, as long as others have no part in the GPU."""
+        began = time.perf_counter()
+        torch.mm(self._work, self._work)
+        self.settle()
+        return time.perf_counter() - began
 
     def trim(self) -> None:
-        """Give what torch's allocator keeps back, so that workers find it."""
-        torch.cuda.empty_cache()
+        """Give what torch's allocator keeps back, so that workers find it, unless there is plenty for all."""
+        free, total = torch.cuda.mem_get_info()
+        if free < PLENTY * total:
+            torch.cuda.empty_cache()
 
     def generator(self, seed: int) -> torch.Generator:
         """Random numbers on the GPU."""
         return torch.Generator(device="cuda").manual_seed(seed)
 
     def free_bytes(self) -> int:
-        """Device memory that nobody has, once what killed workers held has come back."""
-        self.trim()
+        """Device memory that nobody has, once what killed workers held has come back.
+
+        What others on the device hold does not come back: as much as there was the last time is not waited for.
+        """
+        torch.cuda.empty_cache()
         free, total = torch.cuda.mem_get_info()
         waited = 0
-        while free < ALL_BACK * total and waited < RETURNS:
+        while free < ALL_BACK * (self._settled or total) and waited < RETURNS:
             time.sleep(RETURN_S)
             before, free = free, torch.cuda.mem_get_info()[0]
             waited = 0 if free > before else waited + 1
-        return int(free)
+        self._settled = int(free)
+        return self._settled
 
     def is_crowded(self, moved: int) -> bool:
         """Whether a twin's values, twice as wide and several of them, may not fit into what is free."""
@@ -245,13 +274,17 @@ class Cuda:
         return self._lease.lent()
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
-        """Whether a burst took at least as long as the ready result's, which only copies as all do.
+        """Whether a burst took at least as long as the ready result's, which only copies as all do, and left nothing.
 
         Where its own clock is far behind the judge's, that is flagged.
 
         Raises:
-            WorkerFailure: it took less.
+            WorkerFailure: it took less, or the GPU went on working for it, longer than it did for stock arms.
         """
+        of_others = max(
+            (median(values) for other, values in measured.late.items() if other not in UNTRUSTED), default=0.0
+        )
+        measured.left_nothing(arm, median(measured.late[arm]) - of_others)
         mine, least = median(measured.wall[arm]), median(measured.null_wall)
         if mine < SHORTER * least:
             detail = (
@@ -279,7 +312,7 @@ class Cuda:
             with contextlib.suppress(OSError):
                 slot.close()
         self._shared.clear()
-        self.trim()
+        torch.cuda.empty_cache()
 
 
 def flush_bytes(moved: int, cache: int) -> int:

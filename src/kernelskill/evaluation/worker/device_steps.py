@@ -48,8 +48,8 @@ def profile(session: Session, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def owner_of(launched: str, names: list[str]) -> str:
-    """Which of the names a device function belongs to; "" = none."""
-    owners = [name for name in names if launched == f"_{name}" or launched.startswith(f"_{name}_")]
+    """Which of the names a device function belongs to; "" = none. Who writes by hand may name it as its launcher."""
+    owners = [name for name in names if launched in (name, f"_{name}") or launched.startswith(f"_{name}_")]
     return max(owners, key=len, default="")
 
 

@@ -6,9 +6,7 @@ import re
 import statistics
 from typing import Any
 
-import torch
-
-from .observe import COMPILED, beside, bound_call, timed
+from .observe import COMPILED, CPU, CUDA, PROFILE, beside, bound_call, timed
 from .session import Session
 
 LIBRARY = re.compile(
@@ -19,6 +17,8 @@ LIBRARY = re.compile(
 """Parts of the names of kernels that come with PyTorch and its libraries."""
 COPIES = ("Memcpy", "Memset")
 GRAPH = "cudaGraphLaunch"
+FUSER = "TensorExpr"
+"""What TorchScript's fuser calls the parts that it compiles."""
 MOST = 24
 
 
@@ -41,7 +41,7 @@ def observe(session: Session, message: dict[str, Any], repeats: int) -> dict[str
         "operators_us": known,
         "device_us": total,
         "own_share_ratio": 1.0 - known / kernels if kernels > 0 else None,
-        "compiled": any(name.startswith(COMPILED) for name in seen),
+        "compiled": any(name.startswith(COMPILED) or FUSER in name for name in seen),
         "graphed": any(name.startswith(GRAPH) for name in seen),
         **beside(session, call),
     }
@@ -49,8 +49,7 @@ def observe(session: Session, message: dict[str, Any], repeats: int) -> dict[str
 
 def _kernels(call: Any, repeats: int) -> tuple[list[dict[str, Any]], set[str]]:
     """Kernels and copies with microseconds per call, slowest first, and the names of everything that was seen."""
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
+    with PROFILE(activities=[CPU, CUDA]) as profile:
         for _ in range(repeats):
             call()
     rows, seen = [], set()

@@ -28,7 +28,11 @@ GLUE = frozenset(
 """Operators that move no data; an inner copy or fill is seen under its own name."""
 COMPILED = "Torch-Compiled Region"
 REPEATS = 5
-_profile, _cpu = torch.profiler.profile, torch.profiler.ProfilerActivity.CPU
+PROFILE, CPU, CUDA = (
+    torch.profiler.profile,
+    torch.profiler.ProfilerActivity.CPU,
+    torch.profiler.ProfilerActivity.CUDA,
+)
 _settrace = sys.settrace
 """Taken before any candidate, as this file is loaded before."""
 HARMLESS = (StopIteration, GeneratorExit, KeyError, AttributeError, StopAsyncIteration)
@@ -147,7 +151,7 @@ def timed(call: Callable[[], Any], repeats: int) -> list[float]:
 def watch(call: Callable[[], Any], repeats: int) -> tuple[float, list[dict[str, Any]], bool]:
     """Watched microseconds per call, operators (self time per call), and whether compiled code ran."""
     call()
-    with _profile(activities=[_cpu]) as profile:
+    with PROFILE(activities=[CPU]) as profile:
         began = perf_counter()
         for _ in range(repeats):
             call()

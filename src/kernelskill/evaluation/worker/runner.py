@@ -55,6 +55,7 @@ def handle_bind(session: Session, message: dict[str, Any]) -> dict[str, Any]:
         session.bound.append(BoundCall(args, kwargs, inputs, outputs))
     session.extra["settings"] = session.extra.get("settings") or settings.snapshot()
     session.extra.pop("ready", None)
+    session.extra.pop("copies", None)
     session.extra["store"] = make_store(
         session.outputs_tree,
         specs,
@@ -85,12 +86,16 @@ def handle_null(session: Session, message: dict[str, Any]) -> dict[str, Any]:
             for spec in session.outputs_spec
         ]
         session.extra["ready"] = _ready(session.outputs_tree, leaves)
-    ready = session.extra["ready"]
-    return _run(session, lambda *_args, **_kwargs: ready, message["order"])
+    ready, clock = session.extra["ready"], None
+    if session.device == "cuda" and not _holds_numbers(session.outputs_tree):
+        from .cuda import Copies
+
+        clock = session.extra.setdefault("copies", Copies(session.extra["store"], ready))
+    return _run(session, lambda *_args, **_kwargs: ready, message["order"], clock)
 
 
-def _run(session: Session, call: Callable[..., Any], order: list[int]) -> dict[str, Any]:
-    bound, store, clock = session.bound, session.extra["store"], session.extra["clock"]
+def _run(session: Session, call: Callable[..., Any], order: list[int], clock: Any = None) -> dict[str, Any]:
+    bound, store, clock = session.bound, session.extra["store"], clock or session.extra["clock"]
     try:
         session.slots.pull(session.bound_slots)
         with _no_grad():
@@ -235,6 +240,16 @@ def _view(session: Session, leaf: dict[str, Any], index: int) -> torch.Tensor:
         leaf["offsets"][index] if "offsets" in leaf else leaf.get("offset", 0) + index * leaf.get("step", 0)
     )
     return session.slots[leaf["slot"]].tensor(leaf["spec"], offset)
+
+
+def _holds_numbers(tree: Any) -> bool:
+    """Whether a result holds Python numbers, which lie in the processor's memory."""
+    word, content = head(tree)
+    if word == "object":
+        return any(_holds_numbers(item) for item in tree["fields"].values())
+    if word in ("list", "tuple", "dict"):
+        return any(_holds_numbers(item) for item in (content.values() if word == "dict" else content))
+    return word == "number"
 
 
 def _plain_tree(count: int) -> Any:
