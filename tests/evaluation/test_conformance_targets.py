@@ -32,6 +32,7 @@ LOOKS_AT_VALUES = frozenset(
         "constant-hash-cache",
         "content-cache",
         "first-burst-only",
+        "gpu-fast-after-a-repeat",
         "no-max-subtraction",
         "sampled-guard",
         "weights-by-sample",

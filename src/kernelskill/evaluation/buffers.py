@@ -38,6 +38,7 @@ def keep(trial: Trial, seat: Seat, batch: torch.Tensor | None = None, calls: int
         return
     if batch is None:
         batch = trial.reference.draw(trial.seeds(1))
+        seat.warm()
         seat.give_state(initial)
         seat.burst(batch, calls=1)
     seat.wake()

@@ -48,6 +48,7 @@ def keep(trial: Trial, seat: Seat) -> tuple[str, ...]:
     errors = tuple(trial.errors)
     compared = 1 if trial.workload.updated_state else calls  # later calls start from another state
     for _ in range(PATTERNS):
+        seat.warm()
         seat.give_state(reference.initial)
         burst = seat.burst(batch, command="held", calls=calls)
         lent = sorted(set(burst.flags) - set(reference.lends(fresh)))

@@ -90,7 +90,7 @@ class Judge:
         self._stock: Stock | None = None
         self._baselines: Baselines | None = None
         self.device = device
-        self._reveal = reveal.Audit()
+        self._reveal = reveal.Audit(self.threads)
         self.replayed: bytes | None = None
         """The seed of an earlier evaluation, whose inputs are to come again, byte for byte."""
         # Idle threads of ours would spin on the cores that a timed worker needs.
@@ -101,9 +101,10 @@ class Judge:
         """Run the reference once, confined, and audit what can be proven on this task."""
         settings = (self.sandbox, reference_limits(self.device), self.threads, None, self.device.name)
         with self.device.lease():  # what it computes must not lie beside another task's timing
-            with self.device.aside():
-                worker = reference.reference_worker("reference", self.task, *settings)
+            worker = reference.reference_worker("reference", self.task, *settings)
             try:
+                with self.device.aside():
+                    worker.ready()
                 workload = reference.describe(worker, self.task, secrets.randbits(62))
             finally:
                 worker.close()
@@ -243,7 +244,7 @@ class Judge:
             if base is not None and (base_seat := self._need.base(base)) is not None:
                 arms["base"] = base_seat
             measured = self._measure({"candidate": seat, **arms}, trial)
-            self._reveal.look(measured, {"candidate": seat, **arms}, trial)
+            self._reveal.look(measured, {"candidate": seat, **arms}, trial, self._baselines)
             trial.again(seat, None if trial.reference.layout.count > 1 else LOT)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
@@ -273,7 +274,7 @@ class Judge:
                     trial.families(seat, LOT)
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
                 sets.append(self._measure(arms, trial, share=PROMOTION_SHARE))
-                self._reveal.look(sets[-1], arms, trial, anew=True)
+                self._reveal.look(sets[-1], arms, trial, self._baselines, anew=True)
                 trial.again(seat, LOT)
                 if number + 1 < self.promotion_sets:
                     stock.release()
@@ -359,13 +360,9 @@ class Judge:
 
     def _closed(self, evaluation: Evaluation, secret: Secret, began: float) -> Evaluation:
         """The seed is told now that the candidate is dead."""
-        return evaluation.model_copy(
-            update={
-                "seed_commitment": secret.commitment,
-                "seed": secret.seed.hex(),
-                "machine_s": round(time.monotonic() - began, 3),
-            }
-        )
+        machine_s = round(time.monotonic() - began, 3)
+        told = {"seed_commitment": secret.commitment, "seed": secret.seed.hex(), "machine_s": machine_s}
+        return evaluation.model_copy(update=told)
 
     def _retried(self, step: Callable[[], T]) -> T:
         """A step; once more with fresh workers if one of ours failed.
@@ -389,9 +386,9 @@ class Judge:
         """Eager, the fastest arm, and those that take at most `near` times as long."""
         if self._baselines is None:
             raise WorkerError("baselines() (or adopt()) comes before candidates")
-        most = near * self._baselines.best_ms
-        fast = (item.arm for item in self._baselines.timings if item.median_ms <= most)
-        return tuple(dict.fromkeys(("eager", self._baselines.best_arm, *fast)))
+        known = self._baselines
+        fast = (item.arm for item in known.timings if item.median_ms <= near * known.best_ms)
+        return tuple(dict.fromkeys(("eager", known.best_arm, *fast)))
 
     @property
     def _need(self) -> Stock:

@@ -80,6 +80,7 @@ def _watched(seat: Seat, trial: Trial) -> tuple[Json, str]:
         slower = watched_slower(seen, trial.ranked_ms)
         if not slower:
             break
+        seat.warm()
         seat.burst(trial.reference.draw(trial.seeds(seat.inputs.count)))
     return seen, slower
 

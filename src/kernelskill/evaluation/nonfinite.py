@@ -44,7 +44,7 @@ def told(trial: Trial, seat: Seat) -> tuple[str, ...]:
     for place in places:
         _spoil(leaves[place], rng)
     try:
-        eager, twin = reference.eager(batch, 1)[0], reference.twin(batch, 1)[0]
+        eager, twin = (rows[0] for rows in reference.due(batch, 1))
     except StockFailure as failure:
         if not reference.worker.alive:
             reference.revive(failure)
@@ -52,6 +52,7 @@ def told(trial: Trial, seat: Seat) -> tuple[str, ...]:
     numbers = [place for place, item in enumerate(eager) if item.is_floating_point() and item.numel()]
     if not numbers or any(finite_share([eager[k]]) < MOST_SHARE for k in numbers):
         return ()
+    seat.warm()
     seat.give_state(reference.initial)
     try:
         burst = seat.burst(batch, calls=1)

@@ -77,6 +77,7 @@ class Worker:
         self._greeted = False
         self._group = Group((), memory_bytes=0, processes=0)
         self._closed = False
+        self._stopped: list[int] = []
         self.frozen = False
         """Whether its processes are stopped."""
         self._scratch = Path(tempfile.mkdtemp(prefix=prefix("worker"))) if sandbox.needs_folder else None
@@ -186,16 +187,20 @@ class Worker:
         Raises:
             WorkerFailure: they would not stop.
         """
-        if not processes.stop(self.pid):
+        stopped = processes.stop(self.pid)
+        if stopped is None:
             self.close()
             raise WorkerFailure(Status.INTEGRITY, "processes of the worker could not be stopped", "")
+        self._stopped = stopped
         self.frozen = True
 
     def thaw(self) -> None:
-        """Let a frozen tree go on."""
+        """Let a frozen tree go on: those that were stopped, which cannot have started others."""
         self.frozen = False
-        if not self._closed:  # its id may be another's by now
-            processes.signal_all(self.pid, signal.SIGCONT)
+        if not self._closed:  # their ids may be others' by now
+            for pid in self._stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
         """Processor seconds used so far by the whole tree, ended children included, as the kernel counts them."""

@@ -31,8 +31,8 @@ def signal_all(root: int, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def stop(root: int) -> bool:
-    """Stop the whole tree; True when no thread of it runs any more."""
+def stop(root: int) -> list[int] | None:
+    """Stop the whole tree; its processes once no thread of it runs any more, None where some would not stop."""
     deadline = time.monotonic() + STOP_S
     before: list[int] = []
     while time.monotonic() < deadline:
@@ -41,9 +41,9 @@ def stop(root: int) -> bool:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
         if pids == before and all(_stopped(pid) for pid in pids):
-            return True
+            return pids
         before = pids
-    return False
+    return None
 
 
 def cpu_seconds(root: int) -> float:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import fields
-from statistics import median, quantiles
+from statistics import median
 
 from kernelskill.evaluation import contract
-from kernelskill.evaluation.rounds import LEAST_ROUNDS, Measured
+from kernelskill.evaluation.rounds import LEAST_ROUNDS, UNTRUSTED, Measured, scatter
 from kernelskill.evaluation.seat import Seat
 from kernelskill.evaluation.trial import Trial
 from kernelskill.evaluation.verdict import WorkerFailure
-from kernelskill.records import Status
+from kernelskill.records import Baselines, Status
 
 CALLS = 7
 ROUNDS = 2 * LEAST_ROUNDS + 1
@@ -30,15 +30,31 @@ does and the scatter of both."""
 
 
 class Audit:
-    """Looks at every candidate that would count as faster."""
+    """Looks at every candidate that would count as faster.
 
-    def look(self, measured: Measured, arms: dict[str, Seat], trial: Trial, *, anew: bool = False) -> None:
+    Args:
+        threads: that each arm is given.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def look(
+        self,
+        measured: Measured,
+        arms: dict[str, Seat],
+        trial: Trial,
+        known: Baselines | None,
+        *,
+        anew: bool = False,
+    ) -> None:
         """Time arms with one call in flight where it matters; `measured` changes if the burst's times were too good.
 
         Args:
             measured: what bursts gave.
             arms: the candidate's seat under "candidate", and the others'.
             trial: checks results.
+            known: the stock arms' times, by which calls are brief or not, the same for all candidates.
             anew: look in any case, as for a winner.
 
         Raises:
@@ -46,13 +62,12 @@ class Audit:
         """
         measured.flags.update(trial.flags)
         trial.ranked_ms = median(measured.times("candidate"))
-        ranked = {arm: median(measured.times(arm)) for arm in arms}
-        others = [arm for arm in arms if arm != "candidate"]
-        fastest = min(others, key=lambda arm: ranked[arm])
-        if not anew and ranked["candidate"] >= ranked[fastest]:
+        if known is not None and known.best_ms < trial.reference.device.brief_ms:
+            self._rank_singly(arms, trial, measured, BRIEF)
             return
-        if ranked[fastest] < trial.reference.device.brief_ms:
-            _put(singly(arms, arms["eager"], trial, ROUNDS), measured, BRIEF)
+        ranked = {arm: median(measured.times(arm)) for arm in arms}
+        fastest = min((arm for arm in arms if arm not in UNTRUSTED), key=lambda arm: ranked[arm])
+        if not anew and ranked["candidate"] >= ranked[fastest]:
             return
         pair = {arm: arms[arm] for arm in ("candidate", fastest)}
         alone = singly(pair, arms["eager"], trial, CALLS)
@@ -62,7 +77,12 @@ class Audit:
         if excess <= 0:
             return
         flag = f"one call at a time takes {excess:.3f} ms more than in a burst: ranked one call at a time"
-        _put(singly(arms, arms["eager"], trial, ROUNDS), measured, flag)
+        self._rank_singly(arms, trial, measured, flag)
+
+    def _rank_singly(self, arms: dict[str, Seat], trial: Trial, measured: Measured, flag: str) -> None:
+        found = singly(arms, arms["eager"], trial, ROUNDS)
+        trial.reference.device.honest(found, "candidate", self._threads)
+        _put(found, measured, flag)
 
 
 def works_ahead(
@@ -77,7 +97,7 @@ def works_ahead(
         stock_ranked: the stock arm's.
     """
     excess = (median(mine) - mine_ranked) - max(0.0, median(stock) - stock_ranked)
-    slack = SLACK_RATIO * mine_ranked + SLACK_MS + _scatter(mine) + _scatter(stock)
+    slack = SLACK_RATIO * mine_ranked + SLACK_MS + scatter(mine) + scatter(stock)
     return excess if excess > slack else 0.0
 
 
@@ -126,9 +146,3 @@ def _put(found: Measured, into: Measured, flag: str) -> None:
     for item in fields(Measured):
         setattr(into, item.name, getattr(found, item.name))
     into.flags = flags
-
-
-def _scatter(times: Sequence[float]) -> float:
-    """Distance between the quartiles."""
-    low, _, high = quantiles(times, n=4)
-    return high - low

@@ -6,9 +6,9 @@ All arms are treated alike: woken just before their burst, stopped right after i
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import median, quantiles
 
 import torch
 
@@ -79,8 +79,9 @@ class Measured:
         seen = median(self.wall[arm]) - null_wall
         said = [worker - null_worker for worker in self.worker[arm]]
         unsaid = max(0.0, seen - median(said))
-        # What lies within the transport's own cost cannot be told from it.
-        least = max(LEAST_SHARE * null_wall, 1e-6)
+        # What lies within the transport's own cost cannot be told from it; of single calls that is most, and even.
+        told = LEAST_SHARE * null_wall
+        least = max(min(told, scatter(self.null_wall)) if self.calls == 1 else told, 1e-6)
         return [max(value + unsaid, least) for value in said]
 
     def ratios(self, arm: str, over: str = "candidate") -> list[float]:
@@ -128,6 +129,12 @@ class Measured:
             raise WorkerFailure(
                 Status.INTEGRITY, detail, "use omp_get_max_threads() or torch.get_num_threads()"
             )
+
+
+def scatter(times: Sequence[float]) -> float:
+    """Distance between the quartiles."""
+    low, _, high = quantiles(times, n=4)
+    return high - low
 
 
 def rounds_for(eager_ms: float, calls: int, timed_s: float) -> int:
@@ -208,5 +215,7 @@ def _is_disturbed(bursts: dict[str, Burst]) -> bool:
     if any(burst.throttled for burst in bursts.values()):
         return True
     return any(
-        burst.slowdown > 1 + BUSY for arm, burst in bursts.items() if arm not in UNTRUSTED and arm != "null"
+        burst.slowdown > 1 + BUSY or burst.late_ms > LATE_MS
+        for arm, burst in bursts.items()
+        if arm not in UNTRUSTED and arm != "null"
     )

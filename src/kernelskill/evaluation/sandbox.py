@@ -47,7 +47,7 @@ UIDS = range(61184, 65500)
 """User ids that belong to nobody; every worker gets another one."""
 CACHE_UID = 65500
 """User id of workers that share a trusted cache, which must be able to read what an earlier one wrote."""
-PROBE_S = 20.0
+PROBE_S = 60.0
 FULL = ("files_hidden", "network_blocked", "pids_hidden", "no_capabilities")
 """What must hold for the level `full`; the filter on system calls comes on top where the kernel has it."""
 

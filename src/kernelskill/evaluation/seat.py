@@ -9,6 +9,7 @@ was spent between the answer and the stop is added to the worker's time.
 from __future__ import annotations
 
 import copy
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -132,11 +133,23 @@ class Seat:
         seat.arm, seat.state, seat._warm = arm, None, False
         return seat
 
+    def warm(self, command: str = "run") -> None:
+        """What comes before every burst, so that no candidate can tell by it which ones are timed.
+
+        The state that calls start from is given after it.
+        """
+
     def ready(self, command: str = "run") -> None:
-        """What a device needs before a burst whose time counts; the state that calls start from is given after it."""
+        """As `warm`, and what a device needs before a burst whose time counts."""
 
     def burst(
-        self, batch: torch.Tensor, *, command: str = "run", calls: int | None = None, rest: bool = False
+        self,
+        batch: torch.Tensor,
+        *,
+        command: str = "run",
+        calls: int | None = None,
+        rest: bool = False,
+        first: int = 0,
     ) -> Burst:
         """Run the first calls of a batch once.
 
@@ -145,6 +158,7 @@ class Seat:
             command: "run", "null" or "run64".
             calls: how many; default: all that the seat has.
             rest: leave the worker stopped until its next burst, so that it cannot disturb others.
+            first: place of the first call among the seat's; results come as if it were 0.
 
         Raises:
             WorkerFailure: the worker failed; for a candidate, that is its verdict.
@@ -154,20 +168,21 @@ class Seat:
         self.wake()
         self._output.fill_(POISON)
         limit = self.seconds if self._warm else self._first_s
-        burst = self._timed(batch[:used], command, count, limit, rest=rest)
+        burst = self._timed(batch[:used], command, range(first, first + count), limit, rest=rest)
         self._warm = True
         return burst
 
-    def _timed(self, batch: torch.Tensor, command: str, count: int, limit: float, *, rest: bool) -> Burst:
+    def _timed(self, batch: torch.Tensor, command: str, order: range, limit: float, *, rest: bool) -> Burst:
+        count = len(order)
         before = self._usage() if self._watched else Usage()
         began = time.perf_counter()
-        self._input[: len(batch)].copy_(batch)
+        self._inputs(order).copy_(batch)
         self.device.settle()
-        reply = self._asked(command, count, limit)
+        reply = self._asked(command, order, limit)
         wall = time.perf_counter() - began
         late = self._stop() if self._watched else 0.0
         after = self._usage() if self._watched else Usage()
-        outputs = self.device.private(self._output[: count * self.outputs.step])
+        outputs = self.device.private(self._outputs(order))
         if self._watched and not rest:
             self.wake()
         times = replies.times_ms(reply, count) if command != "run64" else [1e3 * wall / count]
@@ -182,9 +197,15 @@ class Seat:
             flags=replies.flags(reply),
         )
 
-    def _asked(self, command: str, count: int, limit: float) -> dict[str, Any]:
+    def _inputs(self, order: range) -> torch.Tensor:
+        return self._input[order.start * self.inputs.step : order.stop * self.inputs.step]
+
+    def _outputs(self, order: range) -> torch.Tensor:
+        return self._output[order.start * self.outputs.step : order.stop * self.outputs.step]
+
+    def _asked(self, command: str, order: range, limit: float) -> dict[str, Any]:
         whose = {"arm": self.arm} if self.arm else {}
-        return self.worker.call(command, timeout_s=limit, order=list(range(count)), **whose)
+        return self.worker.call(command, timeout_s=limit, order=list(order), **whose)
 
     def _usage(self) -> Usage:
         pid = self.worker.pid
@@ -238,7 +259,7 @@ def results(
     command: str = "run",
     reset: Callable[[], None] | None = None,
 ) -> list[list[torch.Tensor]]:
-    """Untimed results: per call, its output leaves.
+    """Untimed results: per call, its output leaves. Which places they have among the seat's calls is drawn by lot.
 
     Args:
         seat: who computes.
@@ -247,13 +268,19 @@ def results(
         command: "run" or "run64".
         reset: where a call leaves something behind, puts it back; then every call runs by itself after a reset.
     """
+
+    def place(count: int) -> int:
+        return secrets.randbelow(seat.inputs.count - count + 1)
+
     if reset is None:
-        burst = seat.burst(batch, command=command, calls=calls)
+        seat.warm()
+        burst = seat.burst(batch, command=command, calls=calls, first=place(calls))
         return [seat.outputs.views(burst.outputs, call) for call in range(calls)]
     rows = []
     for call in range(calls):
+        seat.warm()
         reset()
-        burst = seat.burst(batch[call * seat.inputs.step :], command=command, calls=1)
+        burst = seat.burst(batch[call * seat.inputs.step :], command=command, calls=1, first=place(1))
         rows.append(seat.outputs.views(burst.outputs, 0))
     reset()
     return rows

@@ -83,7 +83,10 @@ class Place:
 
     def end(self) -> None:
         """End it; its workers end with it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        if (
+            self._process.returncode is None
+        ):  # else its id may be another's by now; its workers have ended with it
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         self._answers.close()

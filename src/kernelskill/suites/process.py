@@ -55,8 +55,10 @@ class TaskProcess:
         result = left_result(self.folder, self.job)
         if result is not None:
             return result.model_copy(update={"wall_s": wall_s}), True
-        if code is None:
+        if late:
             reason = f"took longer than {self.job.limit_s:.0f} s"
+        elif code is None:
+            reason = f"it left no line{_last_words(self.folder / LOG)}"
         else:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             reason = f"its process ended by {how}{_last_words(self.folder / LOG)}"

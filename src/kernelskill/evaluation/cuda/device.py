@@ -235,6 +235,9 @@ class Cuda:
 
     def is_crowded(self, moved: int) -> bool:
         """Whether a twin's values, twice as wide and several of them, may not fit into what is free."""
+        if TWIN_COPIES * moved <= torch.cuda.mem_get_info()[0]:
+            return False
+        torch.cuda.empty_cache()
         return TWIN_COPIES * moved > torch.cuda.mem_get_info()[0]
 
     def worker_bytes(self, moved: int) -> int:
@@ -281,10 +284,9 @@ class Cuda:
         Raises:
             WorkerFailure: it took less, or the GPU went on working for it, longer than it did for stock arms.
         """
-        of_others = max(
-            (median(values) for other, values in measured.late.items() if other not in UNTRUSTED), default=0.0
-        )
-        measured.left_nothing(arm, median(measured.late[arm]) - of_others)
+        stock = [values for other, values in measured.late.items() if other not in UNTRUSTED]
+        pairs = zip(measured.late[arm], *stock, strict=True)
+        measured.left_nothing(arm, median(mine - max(others, default=0.0) for mine, *others in pairs))
         mine, least = median(measured.wall[arm]), median(measured.null_wall)
         if mine < SHORTER * least:
             detail = (

@@ -41,28 +41,36 @@ def _words(tensor: torch.Tensor) -> torch.Tensor:
 class CudaSeat(Seat):
     """A worker with slots on the GPU."""
 
+    def warm(self, command: str = "run") -> None:
+        """A call of who is timed at times, on what lies in the slots from before."""
+        self.wake()
+        if self._warm and self._watched:
+            self._asked(command, range(1), self.seconds)
+
     def ready(self, command: str = "run") -> None:
         """Work on both sides: a call on what lies in the slots from before, products on the GPU."""
-        self.wake()
-        if self._warm:
-            self._asked(command, 1, self.seconds)
+        self.warm(command)
         self._input[::PAGE_BYTES].zero_()
         device = self.device
         assert isinstance(device, Cuda)
         device.rouse()
 
-    def _timed(self, batch: torch.Tensor, command: str, count: int, limit: float, *, rest: bool) -> Burst:
+    def _timed(self, batch: torch.Tensor, command: str, order: range, limit: float, *, rest: bool) -> Burst:
         device = self.device
         assert isinstance(device, Cuda)
-        used = count * self.outputs.step
+        count, used = len(order), len(order) * self.outputs.step
+        inputs = self._inputs(order)
         outputs = torch.empty(used, dtype=torch.uint8, device="cuda")
+        if self._watched:  # nothing of it computes while the inputs are revealed and until it is asked
+            self.worker.freeze()
         device.settle()
         began = time.perf_counter()
-        self._input[: len(batch)].copy_(batch)
+        inputs.copy_(batch)
         device.chill(len(batch) + used)
         device.settle()
-        reply = self._asked(command, count, limit)
-        outputs.copy_(self._output[:used])
+        self.wake()
+        reply = self._asked(command, order, limit)
+        outputs.copy_(self._outputs(order))
         device.settle()
         wall = time.perf_counter() - began
         clock = device.clocks.read()
@@ -72,7 +80,7 @@ class CudaSeat(Seat):
             late_s = device.lingering_s()
             if not rest:
                 self.wake()
-        if not self._trusted and not same_bytes(self._input[: len(batch)], batch):
+        if not self._trusted and not same_bytes(inputs, batch):
             raise WorkerFailure(
                 Status.INTEGRITY,
                 "forward writes to its inputs, which are the caller's",
