@@ -25,6 +25,17 @@ def test_masks_normalised_rows_and_integers_are_left_alone():
     assert families.changeable(leaves) == (0,)
 
 
+@pytest.mark.parametrize("numel", [0, 1, 100, 101, 250, 1000])
+def test_a_mask_is_one_to_its_last_element(monkeypatch, numel):
+    monkeypatch.setattr(families, "LOOK", 100)
+    mask = torch.randint(0, 2, (numel,), generator=rng()).float()
+    assert families.is_mask(mask)
+    for place in {0, 99, 100, 249, numel - 1} & set(range(numel)):
+        spoilt = mask.clone()
+        spoilt[place] = 0.5
+        assert not families.is_mask(spoilt)
+
+
 @pytest.mark.parametrize("name", families.FAMILIES)
 def test_a_family_changes_values_and_nothing_else(name):
     leaf = torch.rand(64, 32)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kernelskill.evaluation import correctness, errors_summed, ties
 from kernelskill.evaluation.correctness import Pool, allowance, judge
+from kernelskill.evaluation.power import has_power
 from kernelskill.records import Graph, GraphInput, Node, Precision, Ref, TensorSpec
 
 A = allowance(torch.float32, Precision.MATCH, 1)
@@ -116,11 +117,11 @@ def test_complex_results_are_measured():
 
 def test_power_is_missing_for_what_hardly_varies(truth):
     other = [truth.roll(1, 0).float()]
-    assert correctness.has_power(pool(truth, truth.float()), other, A) == ""
+    assert has_power(pool(truth, truth.float()), other, A) == ""
     flat = torch.full((256,), 3.0, dtype=torch.float64)
-    assert correctness.has_power(pool(flat, flat.float()), [flat.float()], A)
+    assert has_power(pool(flat, flat.float()), [flat.float()], A)
     nothing = torch.zeros(256, dtype=torch.float64)
-    assert correctness.has_power(pool(nothing, nothing.float()), [nothing.float()], A) == "zeros"
+    assert has_power(pool(nothing, nothing.float()), [nothing.float()], A) == "zeros"
 
 
 def test_kernelbench_rule_refuses_a_constant_however_small_the_result():
@@ -138,6 +139,18 @@ def test_pieces_give_what_one_pass_gives(monkeypatch, truth):
     pieces = judge(pool(truth, mine), "task", "output", A)
     assert pieces.rms == pytest.approx(whole.rms)
     assert pieces.worst_abs == whole.worst_abs
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.complex64])
+def test_the_share_of_finite_elements_is_exact(monkeypatch, dtype):
+    monkeypatch.setattr(correctness, "PIECE", 37)
+    values = torch.full((1000,), 6e4).to(dtype)  # whose sum is infinite in half precision
+    parts = 2000 if dtype is torch.complex64 else 1000
+    assert correctness.finite_share([values]) == 1
+    values[[3, 36, 37, 999]] = torch.tensor([math.nan, math.inf, -math.inf, math.nan]).to(dtype)
+    assert correctness.finite_share([values]) == 1 - 4 / parts
+    assert correctness.finite_share([torch.full((100,), 1e308, dtype=torch.float64)]) == 1
+    assert correctness.finite_share([torch.arange(5), torch.empty(0)]) == 1
 
 
 def test_near_ties_may_fall_either_way_as_often_as_eagers():

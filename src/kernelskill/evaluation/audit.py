@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelskill.evaluation import correctness
+from kernelskill.evaluation import power
 from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.reference import ReferenceSide
 from kernelskill.evaluation.stock_worker import StockFailure
@@ -40,10 +40,9 @@ def time_findings(workload: Workload) -> tuple[Finding, ...]:
 def power_findings(side: ReferenceSide, trial: Trial) -> tuple[Finding, ...]:
     """Whether the gates would refuse zeros, the mean, and the result of other inputs, for every output."""
     calls = min(trial.draws("task"), side.layout.count)
-    first, second = (side.draw(trial.seeds(calls)) for _ in range(2))
     try:
-        eager, other = side.eager(first, calls), side.eager(second, calls)
-        twin = side.twin(first, calls)
+        eager, twin = side.due(side.draw(trial.seeds(calls)), calls)
+        other = side.eager(side.draw(trial.seeds(calls)), calls)
     except StockFailure as failure:
         if not side.worker.alive:
             side.revive(failure)
@@ -58,7 +57,7 @@ def power_findings(side: ReferenceSide, trial: Trial) -> tuple[Finding, ...]:
         if not mine[0].numel():
             continue
         pool = Pool([], mine, [row[place] for row in twin])
-        passes = correctness.has_power(pool, others, trial.allowed(mine[0].dtype))
+        passes = power.has_power(pool, others, trial.allowed(mine[0].dtype))
         if passes:
             weak[place] = passes
         if all(torch.equal(a, b) for a, b in zip(mine, others, strict=True)):

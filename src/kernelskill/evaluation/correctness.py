@@ -7,7 +7,7 @@ Gates (all must pass), for the candidate C, eager E and the twin Y of the same i
 3. locality: in each of up to 64 tiles the first gate, with a factor of 8, relative to that tile's own size;
 4. NaN and infinities stand where eager has them (or the twin, where only float32 overflows), and nowhere else.
 Integers and booleans are compared exactly, byte for byte; see `ties.py` for positions of largest elements.
-A gate has power if it refuses zeros, the mean, and the result of other inputs; without power it proves nothing.
+`power.py` tells whether gates refuse wrong answers at all.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ OVERFLOW_ROOM = 2.0**17
 the rounding of a number of its size, and differently in every honest order of work. In float32 that leaves 1/128."""
 NOTHING = 1e-3
 """Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
-DENTED = 100
-"""One element in so many is moved to tell whether a gate sees single wrong elements."""
 UNDERFLOW = 1e-30
 """Absolute error that never counts: below it, float32 keeps only part of its digits, or none."""
 SUMMING = ("mm", "conv", "sum", "mean", "norm", "softmax", "cum", "var", "pool", "loss", "dot", "mv", "std",
@@ -121,39 +119,24 @@ def judge(pool: Pool, family: str, name: str, allowed: float) -> FamilyError:
     )
 
 
-def has_power(pool: Pool, other: list[torch.Tensor], allowed: float) -> str:
-    """What wrong answer the gates would let through ("" = none).
-
-    Args:
-        pool: eager and twin results (the candidate's are not looked at).
-        other: eager's results on other inputs, one per call; empty: that answer is not tried.
-        allowed: as for `judge`.
-    """
-    if not pool.is_numeric:
-        same = bool(other) and all(torch.equal(a, b) for a, b in zip(pool.eager, other, strict=True))
-        return "the result of other inputs" if same else ""
-    wrong = {"zeros": lambda: [torch.zeros_like(item) for item in pool.eager]}
-    if other:
-        wrong["the result of other inputs"] = lambda: other
-    if pool.eager[0].numel() > 1:
-        wrong["the mean"] = lambda: [torch.full_like(item, _mean(item)) for item in pool.eager]
-        wrong["one element in a hundred off by the result's spread"] = lambda: [
-            _dented(item) for item in pool.eager
-        ]
-    for what, answers in wrong.items():  # made one after the other: huge ones would not fit side by side
-        if judge(Pool(answers(), pool.eager, pool.twin), "", "", allowed).passed:
-            return what
-    return ""
-
-
 def finite_share(twin: list[torch.Tensor]) -> float:
     """Share of finite elements; 1 for integers and empty results."""
-    floating = [real(item) for item in twin if item.is_floating_point() or item.is_complex()]
+    floating = [real(item).reshape(-1) for item in twin if item.is_floating_point() or item.is_complex()]
     total = sum(item.numel() for item in floating)
-    finite = sum(
-        int(torch.isfinite(piece).sum()) for item in floating for piece in item.reshape(-1).split(1 << 22)
-    )
+    finite = sum(_finite_count(piece) for item in floating for piece in item.split(_piece_of(item)))
     return finite / total if total else 1.0
+
+
+def _finite_count(tensor: torch.Tensor) -> int:
+    """Finite elements. A finite sum has no others among its terms, and takes one pass."""
+    if bool(tensor.sum(dtype=torch.float64).isfinite()):
+        return tensor.numel()
+    return int(torch.isfinite(tensor).sum())
+
+
+def _piece_of(tensor: torch.Tensor) -> int:
+    """Elements that are looked at together."""
+    return GPU_PIECE if tensor.is_cuda else PIECE
 
 
 def longest_sum(graph: Graph | None, inputs: int, outputs: int) -> int:
@@ -337,24 +320,3 @@ def _largest(tensor: torch.Tensor) -> float:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _dented(tensor: torch.Tensor) -> torch.Tensor:
-    """Every hundredth element moved by the standard deviation of all."""
-    flat = tensor.clone().reshape(-1)
-    parts = real(flat)
-    finite = parts if bool(torch.isfinite(parts).all()) else parts[torch.isfinite(parts)]
-    spread = float(finite.float().std()) if finite.numel() > 1 else 0.0
-    flat[::DENTED] += spread
-    return flat.reshape(tensor.shape)
-
-
-def _mean(tensor: torch.Tensor) -> float:
-    if tensor.is_complex():
-        return 0.0
-    if tensor.is_cuda:  # without copies of the whole in double precision
-        finite = torch.isfinite(tensor)
-        total = torch.where(finite, tensor, 0).sum(dtype=torch.float64)
-        return float(total / finite.sum().clamp(min=1))
-    good = tensor.double()[torch.isfinite(tensor)]
-    return float(good.mean()) if good.numel() else 0.0

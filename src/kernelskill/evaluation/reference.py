@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -23,6 +24,9 @@ from kernelskill.records import Task, Workload
 DESCRIBE_S = 300.0
 FINITE = 0.99
 """Share of the twin's results that must be finite for a family to count."""
+
+Due = tuple[list[list[torch.Tensor]], list[list[torch.Tensor]]]
+"""Eager's results and the twin's: per call, the output leaves."""
 
 
 def reference_worker(
@@ -199,6 +203,11 @@ class ReferenceSide:
         self.make_room()
         return self._results(self._twin, "run64", batch, calls)
 
+    def due(self, batch: torch.Tensor, calls: int) -> Due:
+        """Eager's and the twin's results. The twin takes most memory, so nothing else is held while it computes."""
+        twin = self.twin(batch, calls)
+        return self.eager(batch, calls), twin
+
     def close(self) -> None:
         """End the worker."""
         self._state.close()
@@ -246,10 +255,7 @@ class ReferenceSide:
         linear = families.is_linear(self.workload.graph)
         if (family == families.INTEGERS and not linear) or (family == families.OVERFLOWING and linear):
             return ()
-        views = self.layout.views(self._draw([seed]), 0)
-        free = families.changeable(views)
-        if family == families.PERMUTED:
-            free = families.fixed(views, self.layout.views(self._draw([secrets.randbits(62)]), 0))
+        free = self._fixed(seed) if family == families.PERMUTED else self._changeable
         if family == families.OVERFLOWING:
             return tuple(place for place in free if self._counts(seed, family, (place,)))
         if not free or self._counts(seed, family, free):
@@ -257,17 +263,27 @@ class ReferenceSide:
         alone = tuple(place for place in free if len(free) > 1 and self._counts(seed, family, (place,)))
         return alone if len(alone) < 2 or self._counts(seed, family, alone) else alone[:1]
 
+    @cached_property
+    def _changeable(self) -> tuple[int, ...]:
+        """Leaves that a family may change."""
+        return families.changeable(self.layout.views(self._draw([secrets.randbits(62)]), 0))
+
+    def _fixed(self, seed: int) -> tuple[int, ...]:
+        """Leaves that are the same in every draw."""
+        batches = (self._draw([seed]), self._draw([secrets.randbits(62)]))
+        return families.fixed(*(self.layout.views(batch, 0) for batch in batches))
+
     def _counts(self, seed: int, family: str, places: tuple[int, ...]) -> bool:
         """Whether the reference takes such inputs and its twin stays finite."""
         batch = self._draw([seed])
         self._change(batch, [seed], family, places)
         try:
-            eager, twin = self.eager(batch, 1), self.twin(batch, 1)
+            # One after the other: huge results are let go before the twin, which takes most memory, computes.
+            return all(finite_share(run(batch, 1)[0]) >= FINITE for run in (self.eager, self.twin))
         except StockFailure as failure:
             if not self.worker.alive:
                 self.revive(failure)
             return False
-        return finite_share(twin[0]) >= FINITE and finite_share(eager[0]) >= FINITE
 
     def _results(self, seat: Seat, command: str, batch: torch.Tensor, calls: int) -> list[list[torch.Tensor]]:
         self._bind(seat)

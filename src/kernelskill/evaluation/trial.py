@@ -7,10 +7,10 @@ import secrets
 
 import torch
 
-from kernelskill.evaluation import buffers, contract, correctness, nonfinite, ties
+from kernelskill.evaluation import buffers, contract, correctness, nonfinite, power, ties
 from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.families import FAMILIES, OVERFLOWING, perturbed, touched
-from kernelskill.evaluation.reference import FINITE, ReferenceSide
+from kernelskill.evaluation.reference import FINITE, Due, ReferenceSide
 from kernelskill.evaluation.rounds import LEAST_ROUNDS, WARM_UP
 from kernelskill.evaluation.seat import POISON, Burst, Seat, results
 from kernelskill.evaluation.secret import Secret
@@ -109,7 +109,6 @@ class Trial:
         self.reference.give_state(initial)
         self.flags += contract.keep(self, seat)
         self.flags += nonfinite.told(self, seat)
-        self._last = None
         self.reference.device.trim()
 
     def again(self, seat: Seat, lot: int | None) -> None:
@@ -130,7 +129,6 @@ class Trial:
             raise
         seat.give_state(self.reference.initial)
         self.reference.give_state(self.reference.initial)
-        self._last = None
 
     def _hidden(self, lot: int | None) -> list[str]:
         """Hidden families that say something about this task; all, or so many drawn by lot."""
@@ -176,6 +174,8 @@ class Trial:
                 if all(contract.alike(self, one, due) for one, due in zip(mine, old, strict=True)):
                     wrong.labels = Labels(kinds=("frozen-weights",))
             raise
+        finally:
+            self._last = None
 
     def family(self, seat: Seat, family: str, values: dict[str, torch.Tensor]) -> None:
         """Compare on fresh inputs of one family, with these parameters and buffers.
@@ -187,15 +187,22 @@ class Trial:
         """
         seat.give_state(values)
         self.reference.give_state(values)
+        for place, pool in enumerate(self._pools(seat, family, values)):
+            if family == "task" and pool.eager[0].numel() < correctness.POOLED_ELEMENTS:
+                self._typical[place] = pool.eager
+            if family == "task" or correctness.finite_share(pool.twin) >= FINITE:
+                self._gate(pool, family, place, seat)
+
+    def _pools(self, seat: Seat, family: str, values: dict[str, torch.Tensor]) -> list[Pool]:
+        """Results for each output; none where the reference refuses such values."""
         pools = [Pool() for _ in self.workload.outputs]
-        left = self.draws(family)
-        while left > 0:
-            calls = min(left, self.reference.layout.count)
-            left -= calls
+        total, count = self.draws(family), self.reference.layout.count
+        for start in range(0, total, count):
+            calls = min(count, total - start)
             batch = self.reference.draw(self.seeds(calls), family)
             due = self._due(batch, calls, family)
             if due is None:
-                return
+                return []
             self.reference.device.trim()
             reset = (lambda: seat.give_state(values)) if self.workload.updated_state else None
             mine = results(seat, batch, calls, reset=reset)
@@ -204,25 +211,18 @@ class Trial:
             for rows in zip(mine, *due, strict=True):
                 for pool, one, eager, twin in zip(pools, *rows, strict=True):
                     pool.add(one, eager, twin)
-        for place, pool in enumerate(pools):
-            if family == "task" and pool.eager[0].numel() < correctness.POOLED_ELEMENTS:
-                self._typical[place] = pool.eager
-            if family == "task" or correctness.finite_share(pool.twin) >= FINITE:
-                self._gate(pool, family, place, seat)
+        return pools
 
-    def _due(
-        self, batch: torch.Tensor, calls: int, family: str
-    ) -> tuple[list[list[torch.Tensor]], list[list[torch.Tensor]]] | None:
+    def _due(self, batch: torch.Tensor, calls: int, family: str) -> Due | None:
         """Eager's and the twin's results; None where the reference refuses such values."""
         try:
-            return self.reference.eager(batch, calls), self.reference.twin(batch, calls)
+            return self.reference.due(batch, calls)
         except StockFailure as failure:
             if not self.reference.worker.alive:
                 self.reference.revive(failure)
             if family == "task":
-                raise Wrong(
-                    Status.UNTESTABLE, f"the reference fails on its own inputs: {failure.line}"
-                ) from failure
+                detail = f"the reference fails on its own inputs: {failure.line}"
+                raise Wrong(Status.UNTESTABLE, detail) from failure
             return None
 
     def _gate(self, pool: Pool, family: str, place: int, seat: Seat) -> None:
@@ -253,7 +253,7 @@ class Trial:
         known = self.reference.powerless
         if (family, place) not in known:
             others = [*pool.eager[1:], pool.eager[0]] if len(pool.eager) > 1 else []
-            known[family, place] = correctness.has_power(pool, others, allowed)
+            known[family, place] = power.has_power(pool, others, allowed)
         what = known[family, place]
         return found.model_copy(update={"note": f"proves nothing: {what} would pass"}) if what else found
 

@@ -1,21 +1,24 @@
 """What a task can prove: whether its results depend on its inputs, and on nothing that the judge cannot set.
 
 The reference is run again: on the same inputs (hidden state), with other random numbers (stochastic), on other inputs
-and with other weights (constant results).
+and with other weights (constant results). A call may be so large that memory holds few of its tensors: only the first
+results stay, all others are let go as soon as they have been looked at.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import torch
 
-from .inputs import draw, seed_all
+from .draws import Draws
+from .inputs import seed_all
+from .pieces import pieces
 from .protocol import Failure
-from .session import Session
 from .snapshot import Snapshot, same_bytes
 from .tree import arguments, encode
-from .twin import twin_result
+from .twin import twin_result, widened
 
 SAME = 1e-6
 """Difference, relative to the result's own size, below which results count as equal."""
@@ -26,104 +29,105 @@ DRAWS = 3
 NOISE = 0.1
 """Spread of the noise that weights are moved by."""
 HIDDEN = "hidden-state"
-PIECE = 1 << 26
-"""Elements on a GPU that are widened together."""
 
 Results = list[torch.Tensor]
+Repeat = Literal["exact", "rounded", "other"]
+"""How a second run on the same inputs compares with the first: the same bytes, off by rounding, or neither."""
 
 
 class Audit:
     """Findings about one reference.
 
     Args:
-        session: the worker's, with the reference loaded.
+        draws: its inputs, the first ones as number 0.
         model: the reference as a module, its state as in `before`.
         before: what to put back before every run.
-        seed: of the first inputs; others are derived from it.
+        seed: of the random numbers in forward.
         tree: nesting of the first inputs.
     """
 
-    def __init__(
-        self, session: Session, model: torch.nn.Module, before: Snapshot, seed: int, tree: Any
-    ) -> None:
-        self.session = session
+    def __init__(self, draws: Draws, model: torch.nn.Module, before: Snapshot, seed: int, tree: Any) -> None:
+        self.draws = draws
         self.model = model
         self.before = before
         self.seed = seed
         self.tree = tree
 
-    def findings(self, first: Results, again: Results) -> list[dict[str, Any]]:
+    def findings(self, first: Results, repeat: Repeat) -> list[dict[str, Any]]:
         """All findings.
 
         Args:
             first: results of the first run.
-            again: results of a second run with the same inputs, state and random numbers.
+            repeat: how those of a second run with the same inputs, state and random numbers compare with them.
         """
         found = _of_results(first)
         if _fatal(found):
             return found
-        draws = [draw(self.session, self.seed + 1000 * step) for step in range(DRAWS)]
-        found += self._of_inputs(draws)
+        found += self._of_inputs()
         if _fatal(found):
             return found
-        found += self._of_repeats(first, again, draws[0][0])
+        found += self._of_repeats(first, repeat)
         if any(item["code"] == HIDDEN for item in found):
             return found
-        return found + self._of_dependence(first, [leaves for leaves, _ in draws])
+        return found + self._of_dependence(first)
 
-    def _of_inputs(self, draws: list[tuple[Results, Any]]) -> list[dict[str, Any]]:
+    def _of_inputs(self) -> list[dict[str, Any]]:
         """Draws must differ in values only."""
-        specs = [[(leaf.shape, leaf.dtype) for leaf in leaves] for leaves, _ in draws]
-        if any(spec != specs[0] for spec in specs):
-            return [finding("varying-shapes", "the inputs' shapes change from draw to draw: fix them", True)]
-        if not draws[0][0]:
+        leaves, tree = self.draws.drawn(0)
+        shapes = _shapes(leaves)
+        same, same_trees = True, tree == self.tree
+        for number in range(1, DRAWS):
+            others, tree = self.draws.drawn(number)
+            same_trees = same_trees and tree == self.tree
+            if _shapes(others) != shapes:
+                return [
+                    finding("varying-shapes", "the inputs' shapes change from draw to draw: fix them", True)
+                ]
+            same = same and all(same_bytes(one, other) for one, other in zip(leaves, others, strict=True))
+        if not leaves:
             return [
                 finding("input-independent", "forward takes no tensors: any stored result would pass", True)
             ]
-        same = all(
-            same_bytes(one, other)
-            for leaves, _ in draws[1:]
-            for one, other in zip(draws[0][0], leaves, strict=True)
-        )
         if same:
             message = (
                 "the inputs have the same values at every draw: make them with torch.rand, randn or randint"
             )
             return [finding("fixed-inputs", message, True)]
-        if any(tree != self.tree for _, tree in draws):
+        if not same_trees:
             message = (
                 "numbers among the inputs change from draw to draw; those of one draw are used throughout"
             )
             return [finding("varying-numbers", message, False)]
         return []
 
-    def _of_repeats(self, first: Results, again: Results, leaves: Results) -> list[dict[str, Any]]:
-        exact = (
-            all(same_bytes(a, b) for a, b in zip(first, again, strict=True)) if _fit(first, again) else False
-        )
-        if not exact and not alike(first, again, ROUNDING):
+    def _of_repeats(self, first: Results, repeat: Repeat) -> list[dict[str, Any]]:
+        if repeat == "other":
             message = (
                 "forward remembers earlier calls outside parameters and buffers: no call can be compared"
             )
             return [finding(HIDDEN, message, True)]
-        other = self._run(leaves, noise=self.seed + 1)
-        if not alike(first, other, 0.0 if exact else ROUNDING):
+        other = self._run(0, noise=self.seed + 1)
+        if not alike(first, other, 0.0 if repeat == "exact" else ROUNDING):
             message = "two runs on equal inputs differ (dropout, or random numbers in forward): set p=0 or use eval()"
             return [finding("stochastic", message, True)]
-        if not exact:
+        if repeat == "rounded":
             return [
                 finding("non-deterministic", "repeated runs differ by rounding (order of summation)", False)
             ]
         return []
 
-    def _of_dependence(self, first: Results, draws: list[Results]) -> list[dict[str, Any]]:
-        others = [self._run(leaves, noise=self.seed) for leaves in draws[1:]]
-        constant = all(alike(first, other, SAME) for other in others)
-        why = "" if constant else self._rounding_only(first, others[0], draws[0])
+    def _of_dependence(self, first: Results) -> list[dict[str, Any]]:
+        other = self._run(1, noise=self.seed)
+        constant, apart = alike(first, other, SAME), _apart(first, other)
+        del other
+        constant = constant and all(
+            alike(first, self._run(number, noise=self.seed), SAME) for number in range(2, DRAWS)
+        )
+        why = "" if constant else self._rounding_only(first, apart)
         if not constant and not why:
             return []
-        moved = [self._run(leaves, noise=self.seed, moved=True) for leaves in draws[:2]]
-        if alike(moved[0], moved[1], SAME):
+        one, other = (self._run(number, noise=self.seed, moved=True) for number in range(2))
+        if alike(one, other, SAME):
             message = (
                 f"output constant over {DRAWS} inputs, and with other weights too: any constant would pass"
             )
@@ -131,24 +135,31 @@ class Audit:
         message = f"output constant over {DRAWS} inputs with these weights: a stored result would pass"
         return [finding("input-independent", why or message, True)]
 
-    def _rounding_only(self, first: Results, other: Results, leaves: Results) -> str:
-        """Whether results on two inputs are no further apart than twice eager's own error, of both together."""
-        args, kwargs = arguments(self.tree, [leaf.clone() for leaf in leaves])
+    def _rounding_only(self, first: Results, apart: list[float] | None) -> str:
+        """Whether results on two inputs are no further apart than twice eager's own error, of both together.
+
+        Args:
+            first: results on the first inputs.
+            apart: how far results on other inputs are from them, as `_apart` tells it.
+        """
+        if apart is None:
+            return ""
+        leaves = self.draws.copies(0)
+        leaves = [widened(leaves.pop(0)) for _ in range(len(leaves))]  # one narrow one less at a time
+        args, kwargs = arguments(self.tree, leaves)
         seed_all(self.seed)
         try:
             exact = _leaves(twin_result(self.model, args, kwargs)[0])
         except Failure:
             return ""  # no float64 twin; the judge says so where it needs one
-        for one, two, due in zip(first, other, exact, strict=True):
-            if not one.is_floating_point():
-                if not same_bytes(one, two):
-                    return ""
-            elif one.numel() and not _rms(one.double() - two.double()) <= 4 * _rms(one.double() - due):
+        for one, due, off in zip(first, exact, apart, strict=True):
+            if one.is_floating_point() and one.numel() and not off <= 4 * _rms_apart(one, due):
                 return ""
         return "the result is rounding noise: results on different inputs differ by no more than eager's own error"
 
-    def _run(self, leaves: Results, noise: int, *, moved: bool = False) -> Results:
-        args, kwargs = arguments(self.tree, [leaf.clone() for leaf in leaves])
+    def _run(self, number: int, noise: int, *, moved: bool = False) -> Results:
+        """Results on a set of inputs, with random numbers from `noise` and, if asked for, moved weights."""
+        args, kwargs = arguments(self.tree, self.draws.copies(number))
         with torch.no_grad():
             if moved:
                 rng = torch.Generator().manual_seed(self.seed % (1 << 62))
@@ -158,9 +169,18 @@ class Audit:
                         parameter.add_(change.to(parameter), alpha=NOISE)
             seed_all(noise)
             result = _leaves(self.model(*args, **kwargs))
-            result = [tensor.clone() for tensor in result]
+            del args, kwargs
+            # Copies, as the state that comes back may be what the model handed out.
+            result = [result.pop(0).clone() for _ in range(len(result))]
         self.before.restore_state(self.model)
         return result
+
+
+def repeat_of(first: Results, again: Results) -> Repeat:
+    """How the results of a second run compare with those of the first."""
+    if _fit(first, again) and all(same_bytes(one, other) for one, other in zip(first, again, strict=True)):
+        return "exact"
+    return "rounded" if alike(first, again, ROUNDING) else "other"
 
 
 def _of_results(first: Results) -> list[dict[str, Any]]:
@@ -168,7 +188,7 @@ def _of_results(first: Results) -> list[dict[str, Any]]:
         return [finding("empty-output", "all results are empty: nothing can be compared", True)]
     floating = [item for item in first if item.is_floating_point() or item.is_complex()]
     elements = sum(item.numel() for item in floating)
-    finite = sum(int(torch.isfinite(item).sum()) for item in floating)
+    finite = sum(int(torch.isfinite(piece).sum()) for item in floating for (piece,) in pieces(item))
     if elements and finite == 0:
         return [finding("non-finite", "every element of the result is NaN or infinite", True)]
     if finite < elements:
@@ -187,7 +207,7 @@ def alike(left: Results, right: Results, relative: float) -> bool:
         if relative == 0.0 or not (one.is_floating_point() or one.is_complex()):
             return False
         apart = largest = 0.0
-        for mine, others in zip(_pieces(one), _pieces(other), strict=True):
+        for mine, others in pieces(one, other):
             wide = torch.complex128 if one.is_complex() else torch.float64
             values = [torch.nan_to_num(item.to(wide), posinf=1e30, neginf=-1e30) for item in (mine, others)]
             apart = max(apart, float((values[0] - values[1]).abs().max()))
@@ -195,11 +215,6 @@ def alike(left: Results, right: Results, relative: float) -> bool:
         if apart > relative * largest:
             return False
     return True
-
-
-def _pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The whole, or parts of it where temporaries of its size would not fit into a GPU's memory."""
-    return tensor.reshape(-1).split(PIECE) if tensor.is_cuda and tensor.numel() > PIECE else (tensor,)
 
 
 def as_tensors(leaves: list[Any]) -> Results:
@@ -231,8 +246,27 @@ def _leaves(result: Any) -> Results:
 
 
 def _fit(left: Results, right: Results) -> bool:
-    return [(item.shape, item.dtype) for item in left] == [(item.shape, item.dtype) for item in right]
+    return _shapes(left) == _shapes(right)
 
 
-def _rms(tensor: torch.Tensor) -> float:
-    return float(torch.nan_to_num(tensor).square().mean().sqrt())
+def _shapes(leaves: Results) -> list[tuple[torch.Size, torch.dtype]]:
+    return [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
+def _apart(left: Results, right: Results) -> list[float] | None:
+    """Root mean square of each result's difference; None where something that is no real number differs."""
+    if not _fit(left, right):
+        return None
+    pairs = list(zip(left, right, strict=True))
+    if not all(one.is_floating_point() or same_bytes(one, other) for one, other in pairs):
+        return None
+    return [_rms_apart(one, other) if one.is_floating_point() else 0.0 for one, other in pairs]
+
+
+def _rms_apart(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Root mean square of the difference, NaN taken for none."""
+    squares = [
+        float(torch.nan_to_num(mine.double() - others.double()).square().sum())
+        for mine, others in pieces(left, right)
+    ]
+    return math.sqrt(sum(squares) / max(left.numel(), 1))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .audit import Audit, as_tensors, finding
+from .audit import Audit, Repeat, as_tensors, finding, repeat_of
 from .capture import graph_of, tensor_spec
+from .draws import Draws
 from .estimate import refuse_too_big
 from .inputs import draw, seed_all
 from .reference import constructor_arguments, init_arguments, wrapped
@@ -17,6 +19,9 @@ from .refusal import refused
 from .session import Session
 from .snapshot import Snapshot, loose_tensors, same_bytes
 from .tree import arguments, encode
+
+MORE, SHORT_MS = 2, 20.0
+"""How often a call is timed again that is over so soon that what else goes on in the process decides its time."""
 
 
 def handle_describe(session: Session, message: dict[str, Any]) -> dict[str, Any]:
@@ -28,37 +33,69 @@ def handle_describe(session: Session, message: dict[str, Any]) -> dict[str, Any]
     model = wrapped(session)
     seed = int(message["seed"])
     refuse_too_big(session, model)
-    leaves, tree = draw(session, seed)
-    args, kwargs = arguments(tree, leaves)
     before = Snapshot.of(model)
-    copies = [leaf.clone() for leaf in leaves]
-    result = _first_run(session, model, args, kwargs, seed)
-    outputs: list[Any] = []
-    outputs_tree = encode(result, outputs, numbers=True)
-    kept = [tensor.clone() for tensor in as_tensors(outputs)]
-    updated, loose = before.changed(model)
-    findings = _mutations(leaves, copies) + _plain_tensors(before, loose)
-    before.restore_state(model)
-    eager_ms, again = _timed(session, model, arguments(tree, copies), seed)
-    before.restore_state(model)
-    if not any(item["fatal"] for item in findings):
-        findings += Audit(session, model, before, seed, tree).findings(kept, again)
+    first = _first_look(session, model, before, seed)
+    eager_ms, repeat = _timed(session, model, before, first, seed)
+    draws = Draws(session, seed)
+    if not any(item["fatal"] for item in first.findings):
+        audit = Audit(draws, model, before, seed, first.tree)
+        first.findings += audit.findings(first.results, repeat)
+    first.results.clear()
     before.restore(model)
-    graph, reason = graph_of(model, *arguments(tree, copies), result)
+    graph, reason = graph_of(model, *arguments(first.tree, draws.copies(0)), first.leaves)
+    if graph is not None:
+        graph["outputs_tree"] = first.outputs_tree
     return {
-        "inputs": [tensor_spec(leaf) for leaf in leaves],
-        "inputs_tree": tree,
-        "outputs": [_row_major(item) for item in kept],
-        "outputs_tree": outputs_tree,
+        "inputs": first.inputs,
+        "inputs_tree": first.tree,
+        "outputs": first.outputs,
+        "outputs_tree": first.outputs_tree,
         "state": _state(model),
-        "updated_state": updated,
+        "updated_state": first.updated,
         "init_args": _init_tree(session),
         "eager_ms": eager_ms,
-        "findings": findings,
+        "findings": first.findings,
         "graph": graph,
         "capture_error": reason,
         "class_source": _class_source(session),
     }
+
+
+@dataclass
+class _First:
+    """What the first run told. Of its tensors only those are left that later runs need."""
+
+    inputs: list[dict[str, Any]]
+    """Specs of the input leaves."""
+    tree: Any
+    copies: list[torch.Tensor]
+    """The inputs as they were before the run."""
+    outputs: list[dict[str, Any]]
+    outputs_tree: Any
+    results: list[torch.Tensor]
+    """Copies: what comes later may overwrite what the model handed out."""
+    leaves: list[Any]
+    """Leaves of the result by kind: numbers, and tensors without their elements."""
+    updated: list[str]
+    findings: list[dict[str, Any]]
+
+
+def _first_look(session: Session, model: torch.nn.Module, before: Snapshot, seed: int) -> _First:
+    """Run once on fresh inputs; the state comes back."""
+    leaves, tree = draw(session, seed)
+    inputs = [tensor_spec(leaf) for leaf in leaves]
+    copies = [leaf.clone() for leaf in leaves]
+    result = _first_run(session, model, *arguments(tree, leaves), seed)
+    outputs: list[Any] = []
+    outputs_tree = encode(result, outputs, numbers=True)
+    updated, loose = before.changed(model)
+    findings = _mutations(leaves, copies) + _plain_tensors(before, loose)
+    del leaves, result
+    kinds = [_meta(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in outputs]
+    results = [as_tensors([outputs.pop(0)])[0].clone() for _ in range(len(outputs))]
+    before.restore_state(model)
+    specs = [tensor_spec(_meta(item)) for item in results]
+    return _First(inputs, tree, copies, specs, outputs_tree, results, kinds, updated, findings)
 
 
 def _first_run(session: Session, model: Any, args: Any, kwargs: Any, seed: int) -> Any:
@@ -71,10 +108,28 @@ def _first_run(session: Session, model: Any, args: Any, kwargs: Any, seed: int) 
 
 
 def _timed(
-    session: Session, model: Any, arguments: tuple[Any, Any], seed: int
+    session: Session, model: torch.nn.Module, before: Snapshot, first: _First, seed: int
+) -> tuple[float, Repeat]:
+    """A warm call on the same inputs and random numbers, milliseconds, and how it compares with the first.
+
+    The copies of the inputs end here; the state comes back.
+    """
+    args, kwargs = arguments(first.tree, first.copies)
+    eager_ms, results = _one_timed(session, model, args, kwargs, seed)
+    repeat = repeat_of(first.results, results)
+    before.restore_state(model)
+    for _ in range(MORE if eager_ms < SHORT_MS else 0):
+        results.clear()
+        again_ms, results = _one_timed(session, model, args, kwargs, seed)
+        eager_ms = min(eager_ms, again_ms)
+        before.restore_state(model)
+    first.copies.clear()
+    return eager_ms, repeat
+
+
+def _one_timed(
+    session: Session, model: torch.nn.Module, args: Any, kwargs: Any, seed: int
 ) -> tuple[float, list[torch.Tensor]]:
-    """A warm call on the same inputs and random numbers, milliseconds, and its results."""
-    args, kwargs = arguments
     seed_all(seed)
     session.settle()
     with torch.no_grad():
@@ -133,9 +188,9 @@ def _state(model: torch.nn.Module) -> list[dict[str, Any]]:
     return entries
 
 
-def _row_major(tensor: torch.Tensor) -> dict[str, Any]:
-    """Results are compared row-major, whatever their strides are."""
-    return tensor_spec(torch.empty(tensor.shape, dtype=tensor.dtype, device="meta"))
+def _meta(tensor: torch.Tensor) -> torch.Tensor:
+    """The same without its elements, and row-major: results are compared so, whatever their strides are."""
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
 
 
 def _init_tree(session: Session) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from .pieces import pieces
+
 Attributes = dict[str, dict[str, Any]]
 """Per submodule (dotted name), its plain attributes: neither parameters nor buffers nor submodules."""
 _BOOKKEEPING = frozenset(vars(torch.nn.Module()))
@@ -86,9 +88,15 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors hold the same elements, NaN being equal to NaN."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
+    return all(_same_piece(mine, others) for mine, others in pieces(left, right))
+
+
+def _same_piece(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if torch.equal(left, right):
+        return True
     if not (left.is_floating_point() or left.is_complex()):
-        return torch.equal(left, right)
-    return torch.equal(left, right) or bool(((left == right) | ((left != left) & (right != right))).all())
+        return False
+    return bool(((left == right) | ((left != left) & (right != right))).all())
 
 
 def _kept(before: dict[str, torch.Tensor], name: str, tensor: torch.Tensor) -> bool:

@@ -83,6 +83,12 @@ def _wide(value: Any) -> Any:
     return value
 
 
+def widened(leaf: torch.Tensor) -> torch.Tensor:
+    """An argument as the twin takes it; one that is widened is memory of its own."""
+    wide: torch.Tensor = _wide(leaf)
+    return wide
+
+
 def _wide_or_dtype(value: Any) -> Any:
     return WIDE.get(value, value) if isinstance(value, torch.dtype) else _wide(value)
 
