@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kernelskill.errors import ModelError, ProgramError
-from kernelskill.journal import Journal
+from kernelskill.journal import Journal, load_run
 from kernelskill.loop import Parts, optimize
 from kernelskill.memory import RunMemory
 from kernelskill.records import (
@@ -36,7 +38,9 @@ from kernelskill.records import (
     Timing,
     Workload,
 )  # fmt: skip
+from kernelskill.records.model import Expectation, Intent
 from kernelskill.report import SilentProgress
+from kernelskill.report.cost import predictions
 from kernelskill.search import GreedyStrategy
 
 TASK = Task(
@@ -367,3 +371,73 @@ def test_a_finalist_that_does_not_hold_in_fresh_processes_is_kept_and_best_stock
     result, _ = run(tmp_path, Fickle(), Others([0.8], []))
     assert (result.winner_id, result.winner_arm) == ("", "eager")
     assert [item.candidate_id for item in result.unproven] == ["c000"]
+
+
+class Predicting(Others):
+    """Every plan predicts that the time goes down; profiles are counted."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.profiled = []
+
+    def plan_of(self, value, base=""):
+        expects = (Expectation(fact="base_ms", direction="down", before=0.9),) if base else ()
+        return super().plan_of(value, base).model_copy(update={"intent": Intent(author="m", expects=expects)})
+
+    def profile(self, candidate):
+        self.profiled.append(candidate.id)
+        return super().profile(candidate)
+
+
+def predicted(tmp_path):
+    return [
+        (item.candidate_id, item.after, item.came_true) for item in predictions(load_run(tmp_path / "run"))
+    ]
+
+
+def test_what_was_predicted_of_a_winner_of_the_last_round_is_measured(tmp_path):
+    others = Predicting([0.9], [0.8])
+    result, _ = run(tmp_path, Judge(), others, rounds=1)
+    assert (result.winner_id, result.stop) == ("c001", StopReason.ROUNDS)
+    assert others.profiled == ["c000", "c001"]
+    assert predicted(tmp_path) == [("c001", 0.8, True)]
+    assert run(tmp_path, Judge(), others, rounds=1)[0] == result
+    assert others.profiled == ["c000", "c001"], "resuming reads it back"
+
+
+def test_a_winner_that_a_round_began_on_is_not_measured_again(tmp_path):
+    others = Predicting([0.9], [0.8])
+    result, _ = run(tmp_path, Judge(), others)
+    assert result.stop is StopReason.NO_SKILL_LEFT
+    assert sorted(others.profiled) == ["c000", "c001"]
+    assert predicted(tmp_path) == [("c001", 0.8, True)]
+
+
+def test_a_winner_without_predictions_is_not_profiled_once_more(tmp_path):
+    run(tmp_path, Judge(), Others([0.9], [0.8]), rounds=1)
+    assert [item.base_id for item in load_run(tmp_path / "run").rounds] == ["c000"]
+
+
+def test_nothing_is_measured_after_the_time_is_up(tmp_path):
+    """A counter pass on a GPU takes minutes, a reader's answer money."""
+
+    class Slow(Judge):
+        def promote(self, candidate):
+            time.sleep(1.1)
+            return super().promote(candidate)
+
+    result, _ = run(tmp_path, Slow(), Predicting([0.9], [0.8]), rounds=1, seconds=1.0)
+    assert (result.winner_id, result.stop) == ("c001", StopReason.ROUNDS)
+    assert predicted(tmp_path) == [("c001", None, None)]
+
+
+def test_a_reader_that_fails_on_the_winner_does_not_cost_the_result(tmp_path):
+    class Silent(Predicting):
+        def read(self, candidate, profile, floor, **known):
+            if candidate.id == "c001":
+                raise ModelError("the budget is spent")
+            return super().read(candidate, profile, floor, **known)
+
+    result, _ = run(tmp_path, Judge(), Silent([0.9], [0.8]), rounds=1)
+    assert (result.winner_id, result.stop) == ("c001", StopReason.ROUNDS)
+    assert predicted(tmp_path) == [("c001", None, None)]

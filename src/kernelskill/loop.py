@@ -6,7 +6,8 @@
 4. seeds      first versions by the generator; the best verified one is the base
 5. rounds     profile the base -> facts -> gate -> plan -> write -> judge -> diagnose and repair -> remember;
               what is faster beyond the noise becomes the base
-6. finish     the winner is re-timed in fresh processes on fresh inputs, or best stock is the answer
+6. finish     the winner is re-timed in fresh processes on fresh inputs, or best stock is the answer;
+              what a plan predicted of a winner that no round began on is measured
 
 Every step goes through the journal, so its record is on disk before the next begins, and a killed run resumes by
 walking the same loop over the recorded steps. This file knows the seams (protocols.py) and records only.
@@ -15,7 +16,7 @@ walking the same loop over the recorded steps. This file knows the seams (protoc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from kernelskill.errors import ModelError, ProgramError
@@ -117,35 +118,28 @@ def optimize(
     return journal.step("result", Result, loop.run)
 
 
+@dataclass
 class Loop:
     """Steps 4 to 6, once the bar is known."""
 
-    def __init__(
-        self,
-        task: Task,
-        workload: Workload,
-        floor: Floor,
-        baselines: Baselines,
-        evaluator: Evaluator,
-        parts: Parts,
-        budget: Budget,
-        journal: Journal,
-        progress: Progress,
-    ) -> None:
-        self.task = task
-        self.workload = workload
-        self.floor = floor
-        self.baselines = baselines
-        self.evaluator = evaluator
-        self.parts = parts
-        self.budget = budget
-        self.journal = journal
-        self.progress = progress
-        self.planners = [parts.planner, *parts.successors]
-        self.turn_began = 0
-        self.spent: set[str] = set()
-        """Bases on which nothing is left to try."""
-        self.without_gain = 0
+    task: Task
+    workload: Workload
+    floor: Floor
+    baselines: Baselines
+    evaluator: Evaluator
+    parts: Parts
+    budget: Budget
+    journal: Journal
+    progress: Progress
+    turn_began: int = 0
+    without_gain: int = 0
+    spent: set[str] = field(default_factory=set)
+    """Bases on which nothing is left to try."""
+    observed: set[str] = field(default_factory=set)
+    """Bases that were profiled, and their facts read."""
+
+    def __post_init__(self) -> None:
+        self.planners = [self.parts.planner, *self.parts.successors]
 
     def run(self) -> Result:
         """Seeds, rounds, finish."""
@@ -224,6 +218,7 @@ class Loop:
 
     def _planned(self, index: int, step: str, base: Attempt) -> tuple[Round, Plan | None]:
         seen = self.journal.step(f"observe/{step}", Round, lambda: self._observe(index, base))
+        self.observed.add(base.candidate.id)
         self.progress.stage("plan", f"round {index}: choosing what to try on {base.candidate.id}")
         plan = self.journal.optional(
             f"plan/{step}",
@@ -349,9 +344,11 @@ class Loop:
         for attempt in self.parts.strategy.finalists(self.parts.memory.attempts()):
             candidate = attempt.candidate
             self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
-            promotion = self._promote(candidate)
+            judged = partial(self.evaluator.promote, candidate)
+            promotion = self.journal.step(f"promote/{candidate.id}", Evaluation, judged)
             stock = [item for item in promotion.comparisons if item.arm != "eager" or arm == "eager"]
             if promotion.status is Status.PASSED and stock and all(item.significant for item in stock):
+                self._answered(partial(self._look_back, attempt))
                 return Result(
                     stop=reason,
                     stop_detail=detail,
@@ -366,9 +363,12 @@ class Loop:
         known = {"floor_share_ratio": share, "unproven": tuple(unproven)}
         return _stock(reason, detail, arm).model_copy(update=known)
 
-    def _promote(self, candidate: Candidate) -> Evaluation:
-        key = f"promote/{candidate.id}"
-        return self.journal.step(key, Evaluation, lambda: self.evaluator.promote(candidate))
+    def _look_back(self, winner: Attempt) -> None:
+        """Measure a winner that no round began on, where its plan predicted facts and there is time left."""
+        predicted = winner.plan.intent.expects if winner.plan.intent else ()
+        timely = self.budget.seconds is None or self.journal.spent_s < self.budget.seconds
+        if predicted and winner.candidate.id not in self.observed and timely:
+            self.journal.step("observe/winner", Round, lambda: self._observe(winner.round + 1, winner))
 
 
 def _stock(reason: StopReason, detail: str, arm: str) -> Result:

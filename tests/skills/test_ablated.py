@@ -34,9 +34,20 @@ def test_without_the_gate_every_recipe_may_change_what_it_fits(tmp_path, part):
     library = opened((part,), tmp_path)
     assert sites(library) == ["k1", "k2"]
     recipes = {card.id for card in library.cards() if card.recipe}
-    more = set(library.retrieve(FACTS).admitted) - set(opened((), tmp_path).retrieve(FACTS).admitted)
-    assert more
-    assert more <= recipes
+    assert recipes <= set(library.retrieve(FACTS).admitted)
+
+
+@pytest.mark.parametrize("part", ["gate", "long-term"])
+def test_without_the_gate_knowledge_of_this_device_is_offered_too(tmp_path, part):
+    """But that nothing is left to do is no change, and what a GPU needs cannot be carried out on a CPU."""
+    library = opened((part,), tmp_path)
+    knowledge = {card.id for card in library.cards() if not card.recipe}
+    here = {card.id for card in library.cards() if "cpu" in card.targets}
+    offered = knowledge & set(library.retrieve(FACTS).admitted)
+    assert offered == knowledge & here - {"stop-at-floor"}
+    assert "coalesce-access" in knowledge - offered
+    reasons = {item.reason for item in library.retrieve(FACTS).decisions if item.skill in offered}
+    assert all(reason.startswith("there is no gate") for reason in reasons)
 
 
 def test_without_the_gate_alone_what_is_expected_still_ranks(tmp_path):

@@ -36,7 +36,7 @@ class Prediction:
     candidate_id: str
     expectation: Expectation
     after: float | None
-    """None where the version was never measured again, as only a base is."""
+    """None where the version was never measured again, as only a base and the winner are."""
     came_true: bool | None
 
 

@@ -10,19 +10,24 @@ from kernelskill.records import GateDecision
 from kernelskill.skills.card import Card
 from kernelskill.skills.evidence import EvidenceStore
 from kernelskill.skills.experience import Evidence
-from kernelskill.skills.gate import Situation
+from kernelskill.skills.gate import STOP, Situation
 from kernelskill.skills.library import ExpertLibrary
 
 
 class UngatedLibrary(ExpertLibrary):
-    """Recipes may change anything that they fit: no fact admits or refuses. Priors and evidence still rank."""
+    """Skills may change anything that they fit: no fact admits or refuses. Priors and evidence still rank.
+
+    A recipe finds out by itself that a program has no place for it. Knowledge is carried out by whoever reads its name,
+    so that of another device is not offered, and neither is the word that nothing is left to do, which is no change.
+    """
 
     def _gated(self, card: Card, situation: Situation) -> tuple[GateDecision, ...]:
-        if card.recipe is None:
-            return super()._gated(card, situation)
+        decisions = super()._gated(card, situation)
+        if card.recipe is None and (card.id == STOP or _is_of_another_device(card, situation)):
+            return decisions
         return tuple(
             item.model_copy(update={"admitted": True, "reason": "there is no gate", "facts": {}})
-            for item in super()._gated(card, situation)
+            for item in decisions
         )
 
 
@@ -49,6 +54,11 @@ class UnguidedLibrary(UngatedLibrary):
         if not decision.admitted:
             return float("-inf"), decision
         return random.Random(f"{card.id}/{decision.subject}").random(), decision
+
+
+def _is_of_another_device(card: Card, situation: Situation) -> bool:
+    target = situation.index.find("target", "")
+    return target is not None and target.value not in card.targets
 
 
 def library_without(parts: Sequence[str]) -> type[ExpertLibrary]:

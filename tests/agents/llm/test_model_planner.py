@@ -204,6 +204,12 @@ def test_a_run_without_a_memory_shows_neither_attempts_nor_cards():
     assert "What pays on a CPU" in taught
     assert "What pays on a CPU" not in bare_rules, "it is what earlier runs taught"
     assert "a gate admitted" not in bare_rules, "there is none"
+    for told in ("# Refused by the gate", "# Headroom and bottlenecks"):
+        assert told in full
+        assert told not in less, "there is no gate"
+    for told in ("is not proposed again", "what was tried"):
+        assert told in taught
+        assert told not in bare_rules, "what was tried is not shown"
 
 
 def test_refusals_that_differ_in_place_and_measure_only_are_told_once():

@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parent / "golden"
 WRITING = {"entry": "ModelNew", "hints": (), "taught": True}
 VARIABLES = {
     "generator": {**WRITING, "approaches": 2, "number": 2},
-    "planner": {"skills": ("split-rows", "tune-threads"), "taught": True},
+    "planner": {"skills": ("split-rows", "tune-threads"), "taught": True, "remembers": True},
     "optimizer": {
         **WRITING,
         "hints": ("use two accumulators",),
@@ -28,7 +28,7 @@ VARIABLES = {
         "base_builds": True,
     },
     "diagnoser": {},
-    "repairer": {**WRITING, "cause": "build-timeout"},
+    "repairer": {**WRITING, "cause": "build-timeout", "remembers": True},
     "feature_reader": {"kernels": ["scale_rows"], "facts": [CATALOG[name] for name in JUDGED]},
     "task_writer": {},
 }
@@ -41,6 +41,15 @@ def test_instructions_are_as_they_were_read(name, target):
     file = GOLDEN / f"{name}.{target}.txt"
     if os.environ.get("KERNELSKILL_REWRITE"):
         GOLDEN.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+@pytest.mark.parametrize("part", ["taught", "remembers"])
+def test_without_a_memory_the_planner_is_told_nothing_of_it(part):
+    text = render("planner", target="cpu", **{**VARIABLES["planner"], part: False}) + "\n"
+    file = GOLDEN / f"planner.cpu.not_{part}.txt"
+    if os.environ.get("KERNELSKILL_REWRITE"):
         file.write_text(text)
     assert text == file.read_text()
 

@@ -49,13 +49,13 @@ class ModelPlanner:
         scene = self._scene
         parts = (
             *scene.setting(),
-            sections.bottlenecks_section(retrieval),
+            *scene.by_the_gate(sections.bottlenecks_section(retrieval)),
             sections.facts_section(facts),
             sections.source_section(base, "The base", repeats=False),
             sections.history_section(scene.attempts()),
             sections.skills_section(scene.cards(skills), retrieval, WHOLE_CARDS),
             _predictions(scene.attempts()),
-            sections.refusals_section(retrieval),
+            *scene.by_the_gate(sections.refusals_section(retrieval)),
         )
         require_worth(scene, retrieval, facts, parts)
         return scene.ask(

@@ -59,6 +59,10 @@ class Scene:
         """Cards of some skills, as far as the model may read them."""
         return [] if self.unread else [self.shelf.card(skill) for skill in skills]
 
+    def by_the_gate(self, section: Section) -> tuple[Section, ...]:
+        """What the gate found, unless the model goes without what earlier runs taught: then there is none."""
+        return () if self.unread else (section,)
+
     def setting(self) -> tuple[Section, ...]:
         """What every question begins with."""
         return (
@@ -87,8 +91,8 @@ class Scene:
         Raises:
             ModelError: no usable answer, no model, or no budget.
         """
-        taught = not self.unread
-        instructions = render(role.replace("-", "_"), target=self.target, taught=taught, **values)
+        known = {"target": self.target, "taught": not self.unread, "remembers": not self.forgets}
+        instructions = render(role.replace("-", "_"), **known, **values)
         prompt = assemble(instructions, parts, self.settings.prompt_chars)
         return Conversation(self.model, self.settings).ask(role, about, prompt, use)
 
