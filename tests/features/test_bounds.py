@@ -137,6 +137,10 @@ COUNTS = {
         ({"l1_throughput_pct": 20.0}, "latency"),
         ({"sm_throughput_pct": 100.0}, "compute"),
         ({"counted_us": 4.0, "l1_throughput_pct": 20.0}, "overhead"),
+        ({"counted_us": 6.5, "l1_throughput_pct": 20.0}, "overhead"),  # under 5 us on warm caches
+        ({"counted_us": 7.0, "l1_throughput_pct": 20.0}, "latency"),
+        ({"l1_throughput_pct": 87.0, "sm_throughput_pct": 86.7, "issue_pct": 90.0}, "compute"),
+        ({"waves": 0.1, "issue_pct": 90.0}, "latency"),
         ({"counted_us": 4.0, "dram_throughput_pct": 80.0}, "memory"),
         ({"waves": None, "l1_throughput_pct": None}, "latency"),
     ],

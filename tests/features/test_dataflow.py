@@ -122,6 +122,18 @@ def test_batch_norm_counts_in_training_only():
     assert Dataflow(Graph.model_validate(capture(model.eval(), (IMAGE,), {}))).batch_norms() == ()
 
 
+def test_a_copy_into_another_layout_counts_where_neighbours_lie_along_another_axis():
+    def turned(m, x):
+        return x.contiguous(memory_format=torch.channels_last)
+
+    assert facts(turned, IMAGE)["count_layout_copy"] == 1
+    assert facts(turned, IMAGE[:, :1])["count_layout_copy"] == 0, "one channel: both layouts are the same"
+    assert facts(lambda m, x: x.transpose(0, 1).contiguous())["count_layout_copy"] == 1
+    assert facts(lambda m, x: x.transpose(0, 1).contiguous(), IMAGE)["count_layout_copy"] == 0, (
+        "whole planes move"
+    )
+
+
 def test_a_slice_counts_where_the_rest_is_used_by_nobody():
     assert facts(lambda m, x: x.exp()[:, 0])["count_slice"] == 1
     assert facts(lambda m, x: (lambda y: (y[:, 0], y))(x.exp()))["count_slice"] == 0

@@ -9,7 +9,7 @@ PROGRAM = """target threads floor_ms floor_bound base_ms floor_share_ratio best_
 overhead_share_ratio kernels operators_left count_elementwise count_reduction count_softmax count_norm count_scan
 count_pool count_conv count_matmul count_noop count_dead is_training has_state_updates wrapper
 graph_gain_ratio dispatch_ms compute_capability count_epilogue count_batch_norm count_attention count_recurrent count_linear_fold
-count_masked_product count_slice count_rewrite traffic_ratio merge_saving_ratio fusable_share_ratio"""
+count_masked_product count_layout_copy count_slice count_rewrite traffic_ratio merge_saving_ratio fusable_share_ratio"""
 KERNEL = """kernel_kind rows row_length inner_length passes bytes transcendentals flops time_us share_ratio
 bandwidth_gb_per_s bandwidth_share_ratio exp_share_ratio flops_share_ratio issue_share_ratio parallel_efficiency_ratio kernel_bound
 vector_bits_used libm_calls spills gathers schedule_threads schedule_vector_bits schedule_unroll schedule_accumulators

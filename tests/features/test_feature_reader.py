@@ -309,9 +309,18 @@ def test_the_captured_reference():
 
 @pytest.mark.parametrize(
     ("registers", "shared", "warps", "share"),
-    [(32, 0, 8, 1.0), (255, 0, 4, 0.125), (64, 100 << 10, 4, 0.125), (128, 1024, 16, 0.25)],
+    [
+        (32, 0, 8, 1.0),
+        (255, 0, 4, 0.125),
+        (64, 100 << 10, 4, 0.125),
+        (64, 114 << 10, 4, 0.0625),  # two of them fit but for what the system takes of each
+        (128, 1024, 16, 0.25),
+        (16, 0, 1, 0.5),  # 32 programs, and no more
+    ],
 )
-def test_occupancy_is_what_registers_and_shared_memory_leave(registers, shared, warps, share):
+def test_occupancy_is_what_registers_shared_memory_and_the_number_of_programs_leave(
+    registers, shared, warps, share
+):
     seen = profile(2000.0)
     told = {"registers": registers, "shared_bytes": shared, "warps": warps}
     seen = seen.model_copy(update={"static": {"rows": told}})

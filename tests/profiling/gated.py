@@ -7,7 +7,7 @@ from kernelskill.features.bounds import FULL_WARPS
 from kernelskill.features.catalog import CATALOG, facts_of
 from kernelskill.features.kernel_facts import occupancy_ratio
 from kernelskill.records import Facts
-from kernelskill.records.operators import family
+from kernelskill.records.operators import family, function
 from kernelskill.skills import ExpertLibrary
 
 LIBRARY = ExpertLibrary(None, device="NVIDIA H200")
@@ -52,6 +52,8 @@ def facts(recorded):
         counted = f"count_{kind}"
         program |= {counted: left} if counted in program else {}
         program |= {"count_matmul": 1} if kind == "attention" else {}
+        # A copy that is asked for by name is of another layout: the same one would be no copy.
+        program |= {"count_layout_copy": int(kind == "copy" and function(seen.op) == "clone")}
         operator = {
             "op": seen.op, "op_family": kind, "time_us": timed["time_us"], "share_ratio": 1.0, **seen.facts,
         }  # fmt: skip

@@ -77,7 +77,8 @@ class Recorded:
             update={name: int(self.about[name]) for name in ("read_bytes", "written_bytes")}
         )
         found = counted_facts(counters.facts(values), whole, is_map=self.about["is_map"])
-        return {**counters.resources(values), **self.about["resources"], **found}
+        # What was launched goes before what was compiled, which knows nothing of dynamic shared memory.
+        return {**self.about["resources"], **counters.resources(values), **found}
 
     def timeline_facts(self):
         kernels = self.about["timeline"]["kernels"]

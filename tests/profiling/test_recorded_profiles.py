@@ -1,8 +1,9 @@
-"""Eighteen recorded kernels: what is read from ncu's own text, and whether the cheaper views come to the same."""
+"""Forty-eight recorded kernels: what is read from ncu's own text, and whether the cheaper views come to the same."""
 
 import pytest
 from recorded import DATA, KERNELS, RECORDING
 
+from kernelskill.features.bounds import COLD_US
 from kernelskill.profiling import counters, ncu
 from kernelskill.profiling.gpu import by_kernel
 from kernelskill.profiling.ptx import code_facts
@@ -20,11 +21,15 @@ def test_every_counter_was_counted_in_every_launch(kernel):
         assert all(0 <= value <= 100 for name, value in found.items() if name.endswith("_pct"))
 
 
+DYNAMIC = {"shared_rows": 4 * 49152}
+"""Bytes of shared memory that a kernel in CUDA C++ asks for when it is launched, so that its compiler tells nothing."""
+
+
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
 def test_counters_and_timeline_tell_the_same_time(kernel):
     counted, timed = kernel.counter_facts()["counted_us"], kernel.timeline_facts()["time_us"]
-    # ncu's caches are cold, which a short kernel feels.
-    assert counted == pytest.approx(timed, rel=0.1, abs=1.5)
+    # ncu empties the caches before each launch, which a short one feels.
+    assert counted == pytest.approx(timed, rel=0.1, abs=COLD_US * kernel.calls)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +38,8 @@ def test_counters_and_timeline_tell_the_same_time(kernel):
 def test_counters_and_compiler_tell_the_same_resources(kernel):
     values = counters.combined([launch.values for launch in kernel.counted.launches])
     told = {name: kernel.about["resources"][name] for name in ("registers", "shared_bytes", "warps")}
+    if kernel.name in DYNAMIC:
+        told["shared_bytes"] += DYNAMIC[kernel.name]
     assert counters.resources(values) == told
 
 
@@ -42,17 +49,25 @@ def agreeing(names):
     return {name for name, said in found.items() if len(said) >= 2 and len(set(said)) == 1}
 
 
+PARTING = {
+    "max_pool2d": "a library's code spends its time on indices, which neither clock nor mathematics know of",
+    "depthwise_conv": "likewise: nine taps with bounds, where the mathematics asks for memory",
+    "few_bins": "where atomics go is in the data: counters see that all wait for few words, nothing else can",
+    "cross_entropy": "its second launch is one block that waits for 18 of 140 us; the mean of both is near no ceiling",
+    "tf32_product": "4 of 5 passes over shared memory are bank conflicts, which only counters tell",
+}
+"""Kernel -> why its views part."""
+
+
 def test_the_three_views_name_one_class_for_most_kernels():
-    # The launch is known to be full and the mathematics asks for memory; that a library's code spends it on indices
-    # shows in counters only.
-    assert set(KERNELS) - agreeing(KERNELS) == {"max_pool2d"}
+    assert set(KERNELS) - agreeing(KERNELS) == set(PARTING)
     assert len(agreeing(KERNELS)) / len(KERNELS) >= 0.8
 
 
 def test_they_do_so_too_if_mathematics_speaks_for_a_library():
     # That the library's scan fills half the chip cannot be told from its mathematics either.
     views = {name: {*kernel.views()[:2], kernel.by_work()} for name, kernel in KERNELS.items()}
-    assert {name for name, said in views.items() if len(said) > 1} == {"max_pool2d", "cumulative_sum"}
+    assert {name for name, said in views.items() if len(said) > 1} == {*PARTING, "cumulative_sum"}
 
 
 def test_only_a_librarys_code_and_plan_are_silent():
@@ -64,7 +79,16 @@ def test_only_a_librarys_code_and_plan_are_silent():
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
 def test_geometry_of_a_launch_gives_the_waves_that_ncu_tells(kernel):
-    assert kernel.waves == pytest.approx(kernel.counter_facts()["waves"], rel=0.05, abs=0.01)
+    # A call of several launches is told by its longest one.
+    longest = max(kernel.counted.launches, key=lambda launch: launch.values["counted_us"])
+    assert kernel.waves == pytest.approx(longest.values["waves"], rel=0.05, abs=0.01)
+
+
+SEQUENCES = {
+    "half_silu": "an exponential and a full division are 3 to 6 instructions each: 75 in PTX, 127 in machine code",
+    "dropout": "three operands fit one logical instruction: 610 in PTX, 488 in machine code",
+}
+"""Kernel -> why an instruction of its PTX is not one of the machine (counted in what ptxas makes of it for sm_90a)."""
 
 
 def test_instructions_in_ptx_take_the_issue_slots_that_ncu_counts():
@@ -72,8 +96,10 @@ def test_instructions_in_ptx_take_the_issue_slots_that_ncu_counts():
     counted = {
         name: KERNELS[name].counter_facts()["issue_pct"] / 100 for name in told if told[name] is not None
     }
-    assert {"copy", "gelu", "transposed_copy"} <= set(counted)
-    assert all(told[name] == pytest.approx(share, abs=0.1) for name, share in counted.items())
+    assert {"copy", "gelu", "transposed_copy", "fused_map", "outer_sum"} <= set(counted)
+    off = {name for name, share in counted.items() if abs(told[name] - share) > 0.1}
+    assert off == set(SEQUENCES)
+    assert all(told[name] == pytest.approx(share, abs=0.25) for name, share in counted.items())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +145,7 @@ def found_in(name):
         ("strided_sum", {"latency"}),
         ("cumulative_sum", {"latency", "access-pattern"}),
         ("row_softmax_few_warps", {"memory-bandwidth", "latency", "register-pressure"}),
-        ("transposed_copy", {"memory-bandwidth", "latency", "access-pattern"}),
+        ("transposed_copy", {"memory-bandwidth", "access-pattern"}),
         ("gather", {"memory-bandwidth", "access-pattern"}),
         ("bank_conflicts", {"memory-bandwidth", "latency", "access-pattern"}),
         ("divergent_loop", {"compute", "divergence"}),

@@ -190,6 +190,7 @@ CONV = {
 DEAR = {
     **KERNEL, "kernel_bound": "compute", "exp_share_ratio": 0.5, "flops_share_ratio": 0.45, "transcendentals": 4096,
 }  # fmt: skip
+INTEGERS = {**DEAR, "exp_share_ratio": 0.0, "flops_share_ratio": 0.1, "transcendentals": 0}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +213,8 @@ DEAR = {
         (facts_of({**GPU, "count_linear_fold": 1, "count_matmul": 1}), {"collapse-linear-fold"}, set()),
         (facts_of({**GPU, "count_batch_norm": 1, "operators_left": 3}), {"restructure-batch-norm"}, set()),
         (facts_of({**GPU, "count_slice": 1}), {"slice-before-computing"}, set()),
+        (facts_of({**GPU, "count_layout_copy": 1, "operators_left": 1}), {"fuse-elementwise"}, set()),
+        (facts_of({**GPU, "count_layout_copy": 0, "operators_left": 1}), set(), {"fuse-elementwise"}),
         (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", **LONE_ON_GPU, "count_elementwise": 1},
                   e={"op": "aten.relu.default", "op_family": "elementwise"}), {"leave-single-pass"}, set()),
         (facts_of({**GPU, "floor_share_ratio": None, "floor_bound": "memory", **LONE_ON_GPU, "count_matmul": 1},
@@ -230,6 +233,10 @@ DEAR = {
          {"coalesce-access", "approximate-transcendentals", "pack-half-math", "reduce-unrolling"}),
         (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "index_divisions": 0.0}), {"coalesce-access"},
          {"pipeline-loads", "batch-gpu-rows", "simplify-index-arithmetic", "pad-shared-memory"}),
+        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "load_use_pct": 100.0, "store_use_pct": 50.0}),
+         {"coalesce-access"}, set()),
+        (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "load_use_pct": 100.0, "store_use_pct": 95.0}), set(),
+         {"coalesce-access"}),
         (facts_of(GPU, k={**KERNEL, "bandwidth_share_ratio": 0.3, "index_divisions": 3.0}), {"simplify-index-arithmetic"},
          set()),
         (facts_of(GPU, k={**KERNEL, "shared_conflict_ratio": 0.9}), {"pad-shared-memory"}, {"tile-shared-memory"}),
@@ -240,6 +247,8 @@ DEAR = {
          {"coalesce-access", "simplify-index-arithmetic", "pack-half-math"}),
         (facts_of(GPU, k={**DEAR, "data_bits": 16}), {"pack-half-math"}, set()),
         (facts_of(GPU, k={**DEAR, "transcendentals": 0}), {"cheaper-math"}, {"approximate-transcendentals"}),
+        (facts_of(GPU, k={**INTEGERS, "issue_share_ratio": 0.7}), {"cheaper-math"}, {"approximate-transcendentals"}),
+        (facts_of(GPU, k={**INTEGERS, "issue_share_ratio": 0.4, "sm_throughput_pct": 40.0}), set(), {"cheaper-math"}),
         (facts_of({**GPU, "target": "cpu"}, k={**DEAR, "spills": 6}),
          {"shorten-live-ranges", "reduce-unrolling", "loop-fission"}, {"pack-half-math"}),
         (facts_of(GPU, k={**WAITING, "row_length": 64}), {"batch-gpu-rows"}, {"pipeline-loads"}),

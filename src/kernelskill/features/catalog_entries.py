@@ -70,6 +70,7 @@ _PROGRAM: tuple[_Line, ...] = (
     ("count_recurrent", "int", "parsed", "", "recurrent layers left, and weights that a chain of products uses again"),
     ("count_linear_fold", "int", "parsed", "", "products and convolutions whose results are only summed or averaged"),
     ("count_masked_product", "int", "parsed", "", "products of which a triangle is set to zero"),
+    ("count_layout_copy", "int", "parsed", "", "copies left whose result has another order of elements in memory"),
     ("count_slice", "int", "parsed", "", "slices of computed values that nobody uses otherwise"),
     ("traffic_ratio", "float", "parsed", "", "bytes that operators and kernels move one by one / bytes that must move"),
     ("fusable_share_ratio", "float", "parsed", "", "share of all but products and their like in the least time needed"),

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from kernelskill.features.operator_facts import layouts
-from kernelskill.records import Graph, Node, Ref
+from kernelskill.records import Arg, Graph, Node, Ref, TensorSpec
 from kernelskill.records.operators import family, function
 
 MANY_STEPS = 8
@@ -21,6 +21,7 @@ _FOLDS = frozenset(_FOLDS_NAMES.split())
 """Folds that are linear: they commute with what is linear before them."""
 _HEAVY = frozenset({"matmul", "conv"})
 _POINTWISE = frozenset({"elementwise", "view", "copy"})
+_COPIES = frozenset({"clone", "_to_copy", "contiguous"})
 _MASKS = frozenset({"triu", "tril"})
 _BATCH_NORMS = frozenset({"_native_batch_norm_legit_functional", "_batch_norm_with_update_functional"})
 
@@ -198,6 +199,19 @@ class Dataflow:
                     waiting.append(user)
         return False
 
+    def layout_copies(self) -> tuple[str, ...]:
+        """Copies whose operand and result have neighbours along different axes, so that one side is strided."""
+        return tuple(
+            node.name
+            for node in self.graph.nodes
+            if function(node.op) in _COPIES and self._turns(node.args[0], node.outputs[0])
+        )
+
+    def _turns(self, operand: Arg, result: TensorSpec | None) -> bool:
+        source = self.specs.get(operand) if isinstance(operand, Ref) else None
+        inner = [_inner_axis(spec) for spec in (source, result) if spec is not None]
+        return len(inner) == 2 and None not in inner and inner[0] != inner[1]
+
     def _root(self, name: str) -> str:
         """The value that a chain of views begins at."""
         while name in self.nodes and family(self.nodes[name].op) in {"view", "copy"}:
@@ -206,3 +220,9 @@ class Dataflow:
                 break
             name = first.node
         return name
+
+
+def _inner_axis(spec: TensorSpec) -> int | None:
+    """The axis along which neighbours lie side by side; None where there is none."""
+    axes = enumerate(zip(spec.shape, spec.stride, strict=True))
+    return next((axis for axis, (size, step) in axes if size > 1 and step == 1), None)

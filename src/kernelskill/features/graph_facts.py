@@ -81,6 +81,7 @@ def _dataflow_facts(live: Graph) -> dict[str, Scalar]:
         "count_recurrent": len(flow.recurrences()),
         "count_linear_fold": len(flow.commuting_folds()),
         "count_masked_product": len(flow.masked_products()),
+        "count_layout_copy": len(flow.layout_copies()),
         "count_slice": len(flow.single_use_slices()),
     }
 

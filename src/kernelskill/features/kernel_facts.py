@@ -94,17 +94,22 @@ REGISTERS = 65536
 RESIDENT_WARPS = 64
 SHARED_BYTES = 228 << 10
 """Shared memory of a multiprocessor of compute capability 9.0, and near it elsewhere."""
-SMALLEST_SHARED = 1 << 10
-"""What a program takes of it at least."""
+SYSTEM_SHARED = 1 << 10
+"""What each program takes of it beside its own, from compute capability 8.0."""
+RESIDENT_PROGRAMS = 32
+"""Programs of a multiprocessor of compute capability 8.0, 9.0 and 10.0: those of one warp fill half of it."""
 
 
 def occupancy_ratio(registers: int, shared_bytes: int, warps: int) -> float | None:
-    """Share of a multiprocessor's warps that programs of this size can fill; None where a number is missing."""
+    """Share of a multiprocessor's warps that programs of this size can fill; None where a number is missing.
+
+    Source: CUDA C++ programming guide, technical specifications per compute capability.
+    """
     if registers <= 0 or warps <= 0:
         return None
     by_registers = REGISTERS // (-(-registers // 8) * 8 * 32 * warps)
-    by_shared = SHARED_BYTES // max(SMALLEST_SHARED, shared_bytes)
-    return min(1.0, min(by_registers, by_shared) * warps / RESIDENT_WARPS)
+    by_shared = SHARED_BYTES // (SYSTEM_SHARED + shared_bytes)
+    return min(1.0, min(by_registers, by_shared, RESIDENT_PROGRAMS) * warps / RESIDENT_WARPS)
 
 
 def launch_us(kernel: Kernel, ceilings: Ceilings) -> float:

@@ -22,7 +22,7 @@ LOW_ABOVE = 0.85
 
 STRUCTURES: dict[str, tuple[str, ...]] = {
     "kernel": ("map", "reduce", "row", "strided", "scan", "pool"),
-    "program": ("elementwise", "reduction", "softmax", "norm", "scan", "pool", "conv", "matmul"),
+    "program": ("elementwise", "layout_copy", "reduction", "softmax", "norm", "scan", "pool", "conv", "matmul"),
     "operator": (
         "elementwise", "reduction", "softmax", "norm", "scan", "pool", "conv", "matmul", "attention", "recurrent",
         "sort", "other",

@@ -20,6 +20,9 @@ from kernelskill.skills.expression import Answer, Condition, FactIndex
 
 STOP = "stop-at-floor"
 COMPILE = "library-compile"
+COALESCE = "coalesce-access"
+WHOLE = 90
+"""Percent of the bytes in the touched sectors from which no other order of lanes saves traffic: at most 1.11x."""
 SMALL_SHARE = 0.05
 """A micro edit of a kernel below this share of a call cannot gain more than 5 %, within noise of nothing."""
 
@@ -48,6 +51,11 @@ RULES = (
         "wrapper == 'compile'",
         lambda card: card.kind != "knowledge" and card.id != COMPILE,
         "the base runs the compiled reference, so an edit of the program would not be executed",
+    ),
+    Rule(
+        f"load_use_pct >= {WHOLE} and store_use_pct >= {WHOLE}",
+        lambda card: card.id == COALESCE,
+        "counters say that all of each sector is used, for loads and for stores",
     ),
     Rule(
         f"share_ratio >= {SMALL_SHARE}",
