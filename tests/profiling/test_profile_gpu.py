@@ -108,7 +108,14 @@ def test_without_times_the_reason_is_kept(reply):
 
 @pytest.mark.parametrize(
     ("launched", "kernel"),
-    [("_rows", "rows"), ("rows", "rows"), ("_rows_1", "rows"), ("_rows_wide_total", "rows_wide"), ("_row", ""), ("gemm", "")],
+    [
+        ("_rows", "rows"),
+        ("rows", "rows"),
+        ("_rows_1", "rows"),
+        ("_rows_wide_total", "rows_wide"),
+        ("_row", ""),
+        ("gemm", ""),
+    ],
 )
 def test_a_launch_belongs_to_the_kernel_with_the_longest_fitting_name(launched, kernel):
     assert owner_of(launched, ["rows", "rows_wide"]) == kernel
