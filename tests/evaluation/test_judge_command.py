@@ -45,6 +45,6 @@ def test_the_table_and_the_document_tell_the_verdict():
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["machine"]["torch_version"]
-    assert document["counts"] == {"cheats": 1, "credited": 0, "controls": 0, "refused": 0}
+    assert document["counts"] == {"cheats": 1, "credited": 0, "controls": 0, "refused": 0, "not_played": 0}
     assert document["cases"][0]["verdict"] == "untestable"
     assert document["cases"][0]["detail"]

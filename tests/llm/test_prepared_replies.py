@@ -59,7 +59,9 @@ def test_where_nothing_is_left_planners_stop_and_writers_fail(tmp_path):
 def test_the_program_reads_what_the_planner_is_really_told():
     from kernelskill.agents.llm.prompts import render
 
-    told = render("planner", target="cuda", skills=("size-gpu-tile", "merge-kernels"), taught=True)
+    told = render(
+        "planner", target="cuda", skills=("size-gpu-tile", "merge-kernels"), taught=True, remembers=True
+    )
     sys.path.insert(0, str(PROGRAM.parent))
     try:
         from model_from_folder import chosen
