@@ -169,3 +169,10 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def gpu_seconds() -> dict[str, float]:
+    """Seconds that this process has held GPUs so far, "alone" and "shared", and "waited" for them."""
+    from kernelskill.evaluation.cuda.lease import HELD_S
+
+    return dict(HELD_S)

@@ -38,6 +38,8 @@ TIER_ERROR = {Precision.REDUCED: 2.0**-7, Precision.TF32: 2.0**-10}
 OVERFLOW_ROOM = 2.0**17
 """Units of the last place that results may be off by where exponents are as large as they can be: one of them is off by
 the rounding of a number of its size, and differently in every honest order of work. In float32 that leaves 1/128."""
+FEW = 32
+"""Elements of a tile below which eager may be much closer there than elsewhere by luck."""
 NOTHING = 1e-3
 """Share of the whole result's allowance that a tile may be off by even if all of it should be zero."""
 UNDERFLOW = 1e-30
@@ -298,11 +300,15 @@ def _tail(parts: list[Sums], allowed: float) -> str:
 def _tiles(parts: list[Sums], allowed: float) -> str:
     if len(parts) < TILES:
         return ""
-    whole = math.sqrt(sum(part.size for part in parts) / max(sum(part.count for part in parts), 1))
+    total = max(sum(part.count for part in parts), 1)
+    whole = math.sqrt(sum(part.size for part in parts) / total)
+    whole_eager = math.sqrt(sum(part.eager for part in parts) / total)
     for index, part in enumerate(parts):
         error, eager, size = (
             math.sqrt(value / max(part.count, 1)) for value in (part.error, part.eager, part.size)
         )
+        if part.count < FEW:
+            eager = max(eager, whole_eager)
         if error > 8 * max(2 * eager, allowed * size, NOTHING * allowed * whole, UNDERFLOW):
             return f"part {index} of {len(parts)} is off by {error:.2e} (eager by {eager:.2e}; its size is {size:.2e})"
     return ""

@@ -38,6 +38,8 @@ class Device(Protocol):
     """Seconds that one arm is timed for in a screen, about: more where times scatter more."""
     promotion_sets: int
     """Process sets of a promotion: likewise."""
+    set_rounds: int
+    """Rounds of each of them at least: what is unknown differs between the sets, not within."""
     brief_ms: float
     """Time of a stock call below which calls are ranked one at a time; 0: never."""
     limits_memory: bool
@@ -100,11 +102,19 @@ class Device(Protocol):
         ...
 
     def lease(self) -> AbstractContextManager[None]:
+        """Compute on the device, beside other judges that do; nobody is timed meanwhile."""
+        ...
+
+    def alone(self) -> AbstractContextManager[None]:
         """The device to oneself, while something is timed."""
         ...
 
     def aside(self) -> AbstractContextManager[None]:
         """Within a lease: others may time meanwhile, as processes start and kernels are built."""
+        ...
+
+    def give_way(self) -> None:
+        """Within a lease: let those who wait to be alone go first."""
         ...
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
@@ -134,6 +144,7 @@ class Cpu:
     burst_s = 0.04
     timed_s = 0.5
     promotion_sets = 6
+    set_rounds = 9
     brief_ms = 0.0
     limits_memory = True
 
@@ -196,9 +207,16 @@ class Cpu:
         """None: others on the machine are seen by their effect."""
         return nullcontext()
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Likewise."""
+        return nullcontext()
+
     def aside(self) -> AbstractContextManager[None]:
         """Nothing to lend."""
         return nullcontext()
+
+    def give_way(self) -> None:
+        """Nobody waits."""
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
         """By processor time."""

@@ -24,7 +24,7 @@ from kernelskill.evaluation.arms import Table, calls_for, reference_limits
 from kernelskill.evaluation.device import CPU, Device
 from kernelskill.evaluation.labels import is_allowed, observe
 from kernelskill.evaluation.process import WorkerFailure
-from kernelskill.evaluation.rounds import Measured, rounds_for, run_rounds
+from kernelskill.evaluation.rounds import LEAST_ROUNDS, Measured, rounds_for, run_rounds
 from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import FIRST_CALL_S, Burst, Seat
 from kernelskill.evaluation.secret import Secret
@@ -100,12 +100,12 @@ class Judge:
     def describe(self) -> Workload:
         """Run the reference once, confined, and audit what can be proven on this task."""
         settings = (self.sandbox, reference_limits(self.device), self.threads, None, self.device.name)
-        with self.device.lease():  # what it computes must not lie beside another task's timing
+        with self.device.lease():
             worker = reference.reference_worker("reference", self.task, *settings)
             try:
                 with self.device.aside():
                     worker.ready()
-                workload = reference.describe(worker, self.task, secrets.randbits(62))
+                workload = reference.describe(worker, self.task, secrets.randbits(62), self.device)
             finally:
                 worker.close()
         known = audit.known_findings(workload, self.device.free_bytes(), self.task.weights)
@@ -239,12 +239,11 @@ class Judge:
             trial = self._trial(secret)
             self._need.start_spare()
             trial.families(seat)
-            self._need.await_spare()
-            arms = self._need.live(self._stock_arms())
-            if base is not None and (base_seat := self._need.base(base)) is not None:
-                arms["base"] = base_seat
-            measured = self._measure({"candidate": seat, **arms}, trial)
-            self._reveal.look(measured, {"candidate": seat, **arms}, trial, self._baselines)
+            with self.device.aside():
+                arms = self._need.arms(self._stock_arms(), base) | {"candidate": seat}
+            with self.device.alone():
+                measured = self._measure(arms, trial)
+                self._reveal.look(measured, arms, trial, self._baselines)
             trial.again(seat, None if trial.reference.layout.count > 1 else LOT)
             evaluation = self._verdict(candidate, "screen", trial, [measured], seat)
         except (Wrong, WorkerFailure) as failure:
@@ -273,8 +272,9 @@ class Judge:
                     trial = self._trial(secret)
                     trial.families(seat, LOT)
                 self._say(f"process set {number + 1} of {self.promotion_sets}")
-                sets.append(self._measure(arms, trial, share=PROMOTION_SHARE))
-                self._reveal.look(sets[-1], arms, trial, self._baselines, anew=True)
+                with self.device.alone():
+                    sets.append(self._measure(arms, trial, in_set=True))
+                    self._reveal.look(sets[-1], arms, trial, self._baselines, anew=True)
                 trial.again(seat, LOT)
                 if number + 1 < self.promotion_sets:
                     stock.release()
@@ -288,7 +288,7 @@ class Judge:
             stock.close_sets()
         return self._closed(evaluation, secret, began)
 
-    def _measure(self, arms: dict[str, Seat], trial: Trial | None = None, share: float = 1.0) -> Measured:
+    def _measure(self, arms: dict[str, Seat], trial: Trial | None = None, in_set: bool = False) -> Measured:
         side = self._need.side
         self.device.trim()
         secret = trial.secret if trial else Secret()
@@ -302,11 +302,13 @@ class Judge:
 
         workload = self._need.table.workload
         eager_ms = (self._baselines.ms("eager") if self._baselines else None) or workload.eager_ms
-        rounds = rounds_for(eager_ms, side.layout.count, share * self.device.timed_s)
+        share, least = (PROMOTION_SHARE, self.device.set_rounds) if in_set else (1.0, LEAST_ROUNDS)
+        rounds = rounds_for(eager_ms, side.layout.count, share * self.device.timed_s, least)
         prepare = (lambda seat: seat.give_state(side.initial)) if workload.updated_state else None
-        measured = run_rounds(arms, draw, rounds, random.Random(secret.next()), check, prepare)
-        if trial is not None:
-            self.device.honest(measured, "candidate", self.threads)
+        with self.device.alone():
+            measured = run_rounds(arms, draw, rounds, random.Random(secret.next()), check, prepare)
+            if trial is not None:
+                self.device.honest(measured, "candidate", self.threads)
         return measured
 
     # -- verdicts ----------------------------------------------------------------------------------

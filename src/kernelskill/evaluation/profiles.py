@@ -24,9 +24,10 @@ def step_times(stock: Stock, candidate: Candidate, kernels: Sequence[str]) -> Js
         side = stock.side
         seat.give_state(side.initial)
         seat.burst(side.draw([secrets.randbits(62) for _ in range(seat.inputs.count)]))
-        return seat.worker.call(
-            "profile", timeout_s=PATIENCE * seat.seconds, kernels=list(kernels), repeats=REPEATS
-        )
+        with stock.table.device.alone():
+            return seat.worker.call(
+                "profile", timeout_s=PATIENCE * seat.seconds, kernels=list(kernels), repeats=REPEATS
+            )
     except WorkerFailure as failure:
         return {"error": failure.line}
     finally:

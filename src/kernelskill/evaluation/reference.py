@@ -71,15 +71,19 @@ def load_arm(worker: StockWorker, task: Task, arm: str) -> None:
         raise TaskError(f"{task.name}: {failure.line}") from failure
 
 
-def describe(worker: StockWorker, task: Task, seed: int) -> Workload:
-    """Run the reference once.
+def describe(worker: StockWorker, task: Task, seed: int, device: Device = CPU) -> Workload:
+    """Run the reference once, and where others compute beside it, time it once more without them.
 
     Raises:
         TaskError: it does not run on its own inputs; one clear line.
     """
     load_arm(worker, task, "eager")
     try:
-        return Workload.model_validate(worker.call("describe", timeout_s=DESCRIBE_S, seed=seed))
+        seen = worker.call("describe", timeout_s=DESCRIBE_S, seed=seed)
+        if device.name == "cuda":
+            with device.alone():
+                seen |= worker.call("time", timeout_s=DESCRIBE_S, seed=seed)
+        return Workload.model_validate(seen)
     except StockFailure as failure:
         raise TaskError(f"{task.name}: {failure.line}") from failure
 
@@ -180,6 +184,18 @@ class ReferenceSide:
         after = self._state.read()
         self.give_state(self.initial)
         return after
+
+    def twin_state_after(self, batch: torch.Tensor, calls: int) -> dict[str, torch.Tensor]:
+        """The same of the float64 twin, rounded to the types that they have.
+
+        Raises:
+            StockFailure: there is no twin.
+        """
+        self.make_room()
+        self.give_state(self.initial)
+        self._bind(self._twin)
+        self._twin.lay(batch, calls)
+        return self._state.read_twin(calls)
 
     def lends(self, batch: torch.Tensor) -> tuple[str, ...]:
         """Outputs that the reference itself hands out in memory of an input, as the worker says it."""

@@ -137,16 +137,17 @@ def scatter(times: Sequence[float]) -> float:
     return high - low
 
 
-def rounds_for(eager_ms: float, calls: int, timed_s: float) -> int:
+def rounds_for(eager_ms: float, calls: int, timed_s: float, least: int = LEAST_ROUNDS) -> int:
     """Number of rounds, fixed before anything is timed; odd, so that the median is one of them.
 
     Args:
         eager_ms: time of one call of the slowest arm, about.
         calls: calls in a burst.
         timed_s: seconds that one arm is timed for, about.
+        least: how many in any case.
     """
     burst_s = max(1e-4, eager_ms * calls / 1e3)
-    return max(LEAST_ROUNDS, min(MOST_ROUNDS, round(timed_s / burst_s) | 1))
+    return max(least, min(MOST_ROUNDS, round(timed_s / burst_s) | 1))
 
 
 Check = Callable[[torch.Tensor, dict[str, Burst]], None]

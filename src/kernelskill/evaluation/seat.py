@@ -172,6 +172,11 @@ class Seat:
         self._warm = True
         return burst
 
+    def lay(self, batch: torch.Tensor, calls: int) -> None:
+        """Put the inputs of the first calls of a batch into the slot; nothing is asked for."""
+        self._inputs(range(calls)).copy_(batch[: calls * self.inputs.step])
+        self.device.settle()
+
     def _timed(self, batch: torch.Tensor, command: str, order: range, limit: float, *, rest: bool) -> Burst:
         count = len(order)
         before = self._usage() if self._watched else Usage()

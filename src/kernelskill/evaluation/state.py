@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from kernelskill.evaluation import replies
@@ -39,11 +41,18 @@ class State:
 
     def read(self) -> dict[str, torch.Tensor]:
         """Private copies of all tensors that the worker has, by name."""
+        return self._read("state", self._seconds, write=False, by_shape=self._by_shape)
+
+    def read_twin(self, calls: int) -> dict[str, torch.Tensor]:
+        """The same of the reference's float64 twin after so many calls on what lies in the bound slots."""
+        return self._read("state64", self._seconds * calls, order=list(range(calls)))
+
+    def _read(self, command: str, seconds: float, **how: Any) -> dict[str, torch.Tensor]:
         if self._memory is None:
             return {}
         self._memory.fill_(0xFF)  # what the worker doesn't write must not look like an answer
         self._device.settle()
-        absent = set(self._exchange(write=False))
+        absent = set(self._exchange(command, seconds, **how))
         views = self._layout.views(self._memory, 0)
         return {
             item.path: self._device.private(tensor)
@@ -58,7 +67,7 @@ class State:
         for item, target in zip(self.specs, self._layout.views(self._memory, 0), strict=True):
             target.copy_(values[item.path])
         self._device.settle()
-        self.missing = self._exchange(write=True)
+        self.missing = self._exchange("state", self._seconds, write=True, by_shape=self._by_shape)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -66,19 +75,18 @@ class State:
         if self._slot is not None:
             self._slot.close()
 
-    def _exchange(self, *, write: bool) -> tuple[str, ...]:
+    def _exchange(self, command: str, seconds: float, **how: Any) -> tuple[str, ...]:
         """Names that the worker's model lacks."""
         if not self.specs:
             return ()
         reply = self._worker.call(
-            "state",
-            timeout_s=self._seconds,
+            command,
+            timeout_s=seconds,
             names=[item.path for item in self.specs],
             slot_ids=[self._number] * len(self.specs),
             specs=[item.spec.model_dump(mode="json") for item in self.specs],
             offsets=list(self._layout.starts),
-            write=write,
-            by_shape=self._by_shape,
+            **how,
             **({"arm": self._arm} if self._arm else {}),
         )
         return replies.names(reply, "missing")

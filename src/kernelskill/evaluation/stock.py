@@ -120,6 +120,20 @@ class Stock:
                 raise WorkerError(f"a stock arm that ran before does not start: {failed}")
         return {name: self.seats[name] for name in names}
 
+    def arms(self, names: Sequence[str], base: Candidate | None) -> dict[str, Seat]:
+        """Who a candidate is timed beside: these arms, and its base where there is one that starts and has room.
+
+        Raises:
+            WorkerError: an arm that ran before does not start.
+        """
+        self.await_spare()
+        arms = self.live(names)
+        if self.table.calls == 1 and self.table.device.is_crowded(self.table.moved):
+            self.drop_base()  # calls are huge, and the float64 twin needs what it would hold
+            return arms
+        seat = self.base(base) if base is not None else None
+        return arms if seat is None else {**arms, "base": seat}
+
     def sets(self, arms: Sequence[str], wanted: int, candidate: Candidate) -> list[dict[str, Seat]]:
         """Fresh process sets started side by side, as many as memory holds; processes of the others are loaded ahead.
 

@@ -185,6 +185,7 @@ class Trial:
             WorkerFailure: the candidate failed.
             StockFailure: the reference failed.
         """
+        self.reference.device.give_way()
         seat.give_state(values)
         self.reference.give_state(values)
         for place, pool in enumerate(self._pools(seat, family, values)):

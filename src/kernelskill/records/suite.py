@@ -177,6 +177,8 @@ class TaskResult(Record):
     """Where its own records lie, from the suite run's folder."""
     spent_s: dict[str, float] = {}
     """Kind of step -> wall seconds."""
+    gpu_s: dict[str, float] = {}
+    """Seconds that it had its GPU alone, to time; that it shared it, to compute; and that it waited for it."""
     wall_s: float = 0.0
     """Wall seconds of its process, in all tries of this session."""
     session: str = ""

@@ -14,6 +14,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from kernelskill import session
 from kernelskill.journal import write_atomically
 from kernelskill.report import live
 from kernelskill.suites.job import JOB, LOG, RESULT, Job
@@ -46,6 +47,7 @@ def main(parent: int, answers: socket.socket, gpu: int | None) -> None:
 def _work(folder: Path, gpu: int | None) -> None:
     job = Job.model_validate_json((folder / JOB).read_text(encoding="utf-8"))
     progress = live()
+    before = session.gpu_seconds()
     try:
         result = do(job, folder, gpu, progress)
     except Exception as error:  # noqa: BLE001  a fault of ours on one task must not end a suite of 250
@@ -58,6 +60,8 @@ def _work(folder: Path, gpu: int | None) -> None:
         )
     finally:
         progress.done()
+    held = {how: round(total - before.get(how, 0.0), 3) for how, total in session.gpu_seconds().items()}
+    result = result.model_copy(update={"gpu_s": held})
     write_atomically(folder / RESULT, result.model_dump_json())
 
 

@@ -18,7 +18,7 @@ CONTEXTS_BYTES = {"audit": 2 << 30}
 MOST_CONTEXTS_BYTES = 5 << 30
 COPIES_MOVED = {"audit": 8}
 """Copies of a call's inputs and outputs that a kind of work holds over all of its processes, about."""
-MOST_COPIES_MOVED = 10
+MOST_COPIES_MOVED = 8
 COPIES_STATE = 8
 BURST_BYTES, BURST_CALLS, COPIES_BURST = 4 << 30, 128, 4
 """What the calls of a burst move and how many they are at most, and copies of what they move beyond one call."""

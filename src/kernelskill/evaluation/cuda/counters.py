@@ -88,7 +88,7 @@ def count(table: Table, candidate: Candidate, metrics: Sequence[str]) -> Json:
     watched, passed_over = Watched("", ""), list[str]()
     for sandbox in ways:
         try:
-            with table.device.lease():
+            with table.device.alone():
                 watched = _watch(table, sandbox, candidate, program, metrics)
         except subprocess.TimeoutExpired as error:
             return {"log": "", "error": f"ncu took longer than {error.timeout:.0f} s"}

@@ -68,8 +68,9 @@ class Cuda:
     slot_bytes = SLOT_BYTES
     most_calls = 128
     burst_s = 0.01
-    timed_s = 0.2
+    timed_s = 0.1
     promotion_sets = 4
+    set_rounds = 5
     brief_ms = 0.05
     limits_memory = False
 
@@ -185,8 +186,11 @@ class Cuda:
     def lingering_s(self) -> float:
         """Seconds until the GPU is the judge's alone, now that a worker has been stopped; `LINGERS_S` at most.
 
-        A kernel that a stopped worker has left behind shares the GPU with whoever is timed next.
+        A kernel that a stopped worker has left behind shares the GPU with whoever is timed next. Beside other judges
+        nobody is timed, and nothing can be told: 0.
         """
+        if self._lease.hold != "alone":
+            return 0.0
         self._know_work()
         self.settle()
         began = time.perf_counter()
@@ -256,13 +260,13 @@ class Cuda:
 
     @contextlib.contextmanager
     def lease(self) -> Iterator[None]:
-        """The GPU to oneself among the judges of this machine.
+        """Part in the GPU, while no judge of this machine times on it.
 
         Raises:
             WorkerError: its memory did not suffice for the judge's own copies and comparisons.
         """
         self.enter()
-        with self._lease.held():
+        with self._lease.shared():
             try:
                 yield
             except torch.OutOfMemoryError as error:
@@ -272,9 +276,17 @@ class Cuda:
                     f"judging needs more memory than the GPU has; use smaller inputs: {first}"
                 ) from error
 
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """The GPU to oneself among the judges of this machine."""
+        return self._lease.alone()
+
     def aside(self) -> contextlib.AbstractContextManager[None]:
         """Others may have the GPU meanwhile."""
         return self._lease.lent()
+
+    def give_way(self) -> None:
+        """Let those who wait to be alone go first."""
+        self._lease.give_way()
 
     def honest(self, measured: Measured, arm: str, threads: int) -> None:
         """Whether a burst took at least as long as the ready result's, which only copies as all do, and left nothing.

@@ -8,7 +8,7 @@ Python code sees float64 tensors; integers and booleans stay what they are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -112,6 +112,30 @@ def handle_run64(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     return {"notes": notes}
 
 
+def handle_state64(session: Session, message: dict[str, Any]) -> dict[str, Any]:
+    """The twin's parameters and buffers after bound calls, each from the state that the one before has left.
+
+    The state of the reference is not changed. Message: `order`, and `names`, `slot_ids`, `specs` and `offsets` as of
+    `state`, whose tensors get the values rounded to their own type. Reply: `missing`.
+
+    Raises:
+        Failure: the twin raises in both of its forms.
+    """
+    session.slots.pull(session.bound_slots)
+    state = twin_state(wrapped(session), [session.bound[index] for index in message["order"]])
+    missing = []
+    for name, number, spec, offset in zip(
+        message["names"], message["slot_ids"], message["specs"], message["offsets"], strict=True
+    ):
+        if name in state:
+            session.slots[number].tensor(spec, offset).copy_(state[name])
+        else:
+            missing.append(name)
+    session.slots.push(message["slot_ids"])
+    session.settle()
+    return {"missing": missing}
+
+
 def _one(session: Session, item: BoundCall) -> str:
     """The note of one call; its tensors end with this function."""
     result, note = twin_result(wrapped(session), item.args, item.kwargs)
@@ -146,6 +170,32 @@ def twin_result(model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, st
         double = copy.deepcopy(model).double()
         with torch.no_grad():
             return double(*args, **kwargs), f"by .double(): {first[:200]}"
+    except Exception as error:  # noqa: BLE001  the reference may refuse float64 altogether
+        raise Failure("runtime-error", f"no float64 twin: {first[:300]}; as .double(): {error}") from None
+
+
+def twin_state(model: torch.nn.Module, calls: Sequence[BoundCall]) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, in float64, after calls in a row; the model is left as it was.
+
+    Raises:
+        Failure: both forms raise.
+    """
+    try:
+        with torch.no_grad(), _wide_attributes(model):
+            state = _wide_state(model)
+            for call in calls:
+                args, kwargs = tuple(tree_map(_wide, call.args)), tree_map(_wide, call.kwargs)
+                with SingleEps(), Widen():  # type: ignore[no-untyped-call]
+                    torch.func.functional_call(model, state, args, kwargs, tie_weights=False)
+            return state
+    except Exception as error:  # noqa: BLE001  any operator may refuse to be widened
+        first = f"{type(error).__name__}: {error}"
+    try:
+        double = copy.deepcopy(model).double()
+        with torch.no_grad():
+            for call in calls:
+                double(*tree_map(_wide, call.args), **tree_map(_wide, call.kwargs))
+        return {**dict(double.named_parameters()), **dict(double.named_buffers())}
     except Exception as error:  # noqa: BLE001  the reference may refuse float64 altogether
         raise Failure("runtime-error", f"no float64 twin: {first[:300]}; as .double(): {error}") from None
 
