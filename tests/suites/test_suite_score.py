@@ -127,3 +127,9 @@ def test_idle_share_is_weighted_by_wall_time_of_the_sessions_that_tell_it():
     found = score(manifest(TASKS), LINES, [session(100, 0.5), session(300, 0.1), session(999, None)], {})
     assert found.idle_ratio == pytest.approx((50 + 30) / 400)
     assert found.wall_s == pytest.approx(1399)
+
+
+def test_what_tasks_had_of_their_gpus_is_summed_by_how():
+    one, two = task(1, 1, "a"), task(1, 2, "b")
+    lines = [line(one, TaskOutcome.STOCK), line(two, TaskOutcome.STOCK)]
+    assert score(manifest([one, two]), lines, [], {}).gpu_s == {"alone": 5.0, "shared": 3.0}

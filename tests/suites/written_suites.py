@@ -66,7 +66,8 @@ def line(
     return TaskResult(
         key=item.key, level=item.level, number=item.number, name=item.name, hash=item.hash, outcome=outcome, reason=reason,
         answers=answers, work=work, stock={"match": stock(eager_ms, best_ms)}, floor_ms=floor_ms, bound="memory",
-        moved_bytes=1 << 28, state_bytes=1 << 20, wall_s=12.5, spent_s={"screen": 4.0, "promote": 5.0}, **fields,
+        moved_bytes=1 << 28, state_bytes=1 << 20, wall_s=12.5, spent_s={"screen": 4.0, "promote": 5.0},
+        gpu_s={"alone": 2.5, "shared": 1.5}, **fields,
     )  # fmt: skip
 
 

@@ -271,6 +271,8 @@ class SuiteScore(Record):
     """Sum over the tasks' own processes."""
     spent_s: dict[str, float]
     """Kind of step -> wall seconds over all tasks."""
+    gpu_s: dict[str, float] = {}
+    """Seconds that tasks had a GPU alone, shared one, and waited for one, over all tasks."""
     idle_ratio: float | None = None
     model: Spent = Spent()
     """What language models cost over all tasks."""

@@ -119,6 +119,9 @@ def print_score(score: SuiteScore, results: Sequence[TaskResult], folder: Path) 
         f"wall {duration(score.wall_s)}, tasks {duration(score.task_s)} ({spent}){idle}",
         soft_wrap=True,
     )
+    if score.gpu_s:
+        held = ", ".join(f"{how} {duration(seconds)}" for how, seconds in score.gpu_s.items())
+        out.print(f"of the tasks' time with a GPU: {held}", soft_wrap=True)
     if score.model.calls:
         out.print(
             f"language models: {score.model.calls} calls, {score.model.tokens} tokens, ${score.model.usd:.2f}"

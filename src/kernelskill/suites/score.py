@@ -49,10 +49,6 @@ def score(
     aside |= {item.key: item.reason for item in results if item.outcome is TaskOutcome.UNTESTABLE}
     groups = [group(name, items) for name, items in _groups(results, aside) if items]
     known = [item for item in sessions if item.idle_ratio is not None]
-    spent: dict[str, float] = {}
-    for item in results:
-        for kind, seconds in item.spent_s.items():
-            spent[kind] = round(spent.get(kind, 0.0) + seconds, 3)
     watched = sum(item.wall_s for item in known)
     return SuiteScore(
         id=manifest.id,
@@ -66,13 +62,23 @@ def score(
         by_second_rule=_second(results),
         wall_s=round(sum(item.wall_s for item in sessions), 3),
         task_s=round(sum(item.wall_s for item in results), 3),
-        spent_s=dict(sorted(spent.items(), key=lambda pair: -pair[1])),
+        spent_s=_summed(item.spent_s for item in results),
+        gpu_s=_summed(item.gpu_s for item in results),
         idle_ratio=sum(item.wall_s * (item.idle_ratio or 0.0) for item in known) / watched
         if watched
         else None,
         model=sum((item.model for item in results), Spent()),
         samples=max((len(item.answers) for item in results if item.answers), default=1),
     )
+
+
+def _summed(spent: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Seconds of all tasks by what took them, most first."""
+    total: dict[str, float] = {}
+    for task in spent:
+        for kind, seconds in task.items():
+            total[kind] = round(total.get(kind, 0.0) + seconds, 3)
+    return dict(sorted(total.items(), key=lambda pair: -pair[1]))
 
 
 def group(name: str, results: Sequence[TaskResult]) -> GroupScore:

@@ -67,8 +67,8 @@ class Cuda:
     arms: tuple[str, ...] = ("eager", "compile", "graph", "compile+graph")
     slot_bytes = SLOT_BYTES
     most_calls = 128
-    burst_s = 0.01
-    timed_s = 0.1
+    burst_s = 0.005
+    timed_s = 0.05
     promotion_sets = 4
     set_rounds = 5
     brief_ms = 0.05
