@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from kernelskill.evaluation.sandbox import Sandbox
 from kernelskill.evaluation.seat import Burst, Seat, as_float64, results
 from kernelskill.evaluation.state import State
 from kernelskill.evaluation.stock_worker import StockFailure, StockWorker
-from kernelskill.records import Task, Workload
+from kernelskill.records import Task, TensorSpec, Workload
 
 DESCRIBE_S = 300.0
+EXAMINED = 16
+"""Calls that are examined together at most, but for those in a row that leave a state behind."""
 FINITE = 0.99
 """Share of the twin's results that must be finite for a family to count."""
 
@@ -137,17 +139,24 @@ class ReferenceSide:
         self.worker = worker
         tree = (self.workload.inputs_tree, self.workload.outputs_tree)
         count = self.layout.count
-        outputs = Layout.of(self.workload.outputs, count)
-        wide = Layout.of(as_float64(self.workload.outputs), count)
-        self.device.reserve(self.layout.nbytes, max(outputs.nbytes, wide.nbytes))
+        asked = count if self.workload.updated_state else min(count, EXAMINED)
+        wide = as_float64(self.workload.outputs)
+        sizes = (Layout.of(self.workload.outputs, count).nbytes, Layout.of(wide, asked).nbytes)
+        self.device.reserve(self.layout.nbytes, max(sizes))
 
-        def seat(results: Layout) -> Seat:
+        def seat(results: Sequence[TensorSpec]) -> Seat:
+            layouts = (Layout.of(self.workload.inputs, asked), Layout.of(results, asked))
             return Seat(
-                worker, self.layout, results, *tree, watched=False, seconds=self._seconds, device=self.device,
+                worker,
+                *layouts,
+                *tree,
+                watched=False,
+                seconds=self._seconds,
+                device=self.device,
                 trusted=True,
-            )  # fmt: skip
+            )
 
-        self._eager, self._twin = seat(outputs), seat(wide)
+        self._eager, self._twin = seat(self.workload.outputs), seat(wide)
         self._bound: Seat = self._twin
         self._draws = self.device.lend(self.layout.nbytes, "inputs", trusted=True)
         self._drawn = self._draws.tensor()

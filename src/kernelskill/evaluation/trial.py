@@ -10,7 +10,7 @@ import torch
 from kernelskill.evaluation import buffers, contract, correctness, nonfinite, power, ties
 from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.families import FAMILIES, OVERFLOWING, perturbed, touched
-from kernelskill.evaluation.reference import FINITE, Due, ReferenceSide
+from kernelskill.evaluation.reference import EXAMINED, FINITE, Due, ReferenceSide
 from kernelskill.evaluation.rounds import LEAST_ROUNDS, WARM_UP
 from kernelskill.evaluation.seat import POISON, Burst, Seat, results
 from kernelskill.evaluation.secret import Secret
@@ -23,7 +23,6 @@ PERTURBED, TOUCHED = "perturbed-parameters", "touched-parameters"
 KERNELBENCH_TOLERANCE = {"kernelbench": 1e-4, "kernelbench-v0": 1e-2}
 """KernelBench's rule as it is, and as it was when most papers were written; 1e-2 for half precision in both."""
 KERNELBENCH_HALF = 1e-2
-POOLED_DRAWS = 16
 ORACLE_ROUNDS = 0.15
 """Share of the timed rounds of which one call is also held against the float64 twin."""
 
@@ -74,7 +73,7 @@ class Trial:
         smallest = min((spec.numel for spec in self.workload.outputs), default=1)
         if smallest >= correctness.POOLED_ELEMENTS:
             return min(2, self.reference.layout.count)
-        return POOLED_DRAWS if family == "task" else min(POOLED_DRAWS, self.reference.layout.count)
+        return EXAMINED if family == "task" else min(EXAMINED, self.reference.layout.count)
 
     def allowed(self, dtype: torch.dtype, precision: Precision | None = None, family: str = "") -> float:
         """Relative error that rounding may cost in an output of that type, at the precision owed or another."""
