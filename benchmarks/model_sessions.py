@@ -107,21 +107,36 @@ def _interval(item: Comparison | None) -> list[float | bool] | None:
     return [item.speedup.low, item.speedup.value, item.speedup.high, item.significant]
 
 
+def _machine(run: Run, known: dict[str, Any]) -> str:
+    """The name under which the file has this run's machine, put there where it is new.
+
+    The same device with other threads is another machine: its host's work takes another time.
+    """
+    device = str(run.machine["device"])
+    name = device
+    if known.get(name, run.machine)["threads"] != run.machine["threads"]:
+        name = f"{device}, {run.machine['threads']} threads"
+    known.setdefault(name, run.machine)
+    return name
+
+
 def main() -> None:
     """Add the sessions of the runs that are named; those that the file has already stay as they are."""
     file, *folders = (Path(argument) for argument in sys.argv[1:])
     runs = [load_run(folder) for folder in folders]
-    document = (
+    document: dict[str, Any] = (
         json.loads(file.read_text(encoding="utf-8"))
         if file.exists()
         else {"machines": {}, "precision": runs[0].task.precision, "rows": []}
     )
+    known = {(row["task"], row["created"]) for row in document["rows"]}
     for run in runs:
-        document["machines"][run.machine["device"]] = run.machine
+        if (run.task.name, str(run.created)) in known:
+            continue
         document["rows"].append(
             {
                 **session(run),
-                "machine": run.machine["device"],
+                "machine": _machine(run, document["machines"]),
                 "settings": {
                     "rounds": run.budget.rounds,
                     "seeds": run.budget.seeds,

@@ -132,3 +132,16 @@ def test_little_is_held_while_the_twin_computes_and_while_results_are_compared(j
         "only the four with other parameters keep the inputs, to tell frozen weights"
     )
     assert max(compared) <= LENT + inputs + results + little
+
+
+@pytest.mark.slow
+def test_a_base_leaves_where_the_twin_needs_its_memory(judge, monkeypatch):
+    judge.baselines()
+    base, mine = (
+        Candidate(id=name, source=WEIGHTED.replace("class Model(", "class ModelNew(") + f"# {name}\n")
+        for name in ("base", "mine")
+    )
+    assert {item.arm for item in judge.screen(mine, base).comparisons} == {"eager", "base"}
+    monkeypatch.setattr(judge.device, "is_crowded", lambda moved: True)
+    assert {item.arm for item in judge.screen(mine, base).comparisons} == {"eager"}
+    assert judge._need._base is None, "its worker holds nothing any more"

@@ -19,11 +19,15 @@ SESSIONS = sorted(path.parent for path in CASSETTES.glob("*/task.py"))
 ON_GPU = sorted(path.parent for path in CASSETTES.glob("h200/*/task.py"))
 FORGETFUL = sorted(path.parent for path in CASSETTES.glob("without_*/*/llm"))
 """The same tasks, played without one of the memories."""
+FORGETFUL_ON_GPU = sorted(path.parent for path in CASSETTES.glob("h200_without_*/*/llm"))
+"""Those of a GPU likewise; their kernels need one."""
 ANSWERS = {"planner": PlanAnswer, "diagnoser": DiagnosisAnswer, "feature-reader": FactsAnswer}
 
 
 @pytest.mark.parametrize(
-    "session", [*SESSIONS, *ON_GPU, *FORGETFUL], ids=lambda path: f"{path.parent.name}-{path.name}"
+    "session",
+    [*SESSIONS, *ON_GPU, *FORGETFUL, *FORGETFUL_ON_GPU],
+    ids=lambda path: f"{path.parent.name}-{path.name}",
 )
 def test_every_recorded_reply_is_still_understood(session):
     calls = read_calls(session / "llm")
@@ -36,7 +40,9 @@ def test_every_recorded_reply_is_still_understood(session):
 
 
 @pytest.mark.parametrize(
-    "session", [*SESSIONS, *ON_GPU, *FORGETFUL], ids=lambda path: f"{path.parent.name}-{path.name}"
+    "session",
+    [*SESSIONS, *ON_GPU, *FORGETFUL, *FORGETFUL_ON_GPU],
+    ids=lambda path: f"{path.parent.name}-{path.name}",
 )
 def test_recordings_hold_no_path_of_a_machine_and_no_key(session):
     text = "".join(path.read_text() for path in (session / "llm").glob("*.json"))

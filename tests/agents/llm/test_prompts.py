@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from scripted_model import TASK, WORKLOAD, scene
+from scripted_model import CEILINGS, TASK, WORKLOAD, scene
 
 from kernelskill.agents.llm import sections
 from kernelskill.agents.llm.feature_reader import JUDGED
@@ -61,6 +61,22 @@ def test_the_setting_is_as_it_was_read():
     if os.environ.get("KERNELSKILL_REWRITE"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_a_gpu_is_told_by_its_products_and_not_by_parallel_regions():
+    """What its library reaches may be tensor cores' work, which is no rate of the plain units."""
+    of_gpu = CEILINGS.model_copy(
+        update={"compute_capability": 90, "fp32_gflops": 136e3, "tf32_gflops": 408e3, "call_us": 0.8}
+    )
+    text = sections.machine_section(of_gpu, {}).text
+    assert (
+        "float32 accuracy, by the library or as three of TF32: 1.36e+05 GFLOP/s, of TF32 ones 4.08e+05"
+        in text
+    )
+    assert "takes the device 0.8 us" in text
+    assert "multiply-add" not in text
+    assert "parallel region" not in text
+    assert "multiply-add: 300 GFLOP/s" in sections.machine_section(CEILINGS, {}).text
 
 
 @pytest.mark.parametrize("name", VARIABLES)

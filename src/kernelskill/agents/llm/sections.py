@@ -72,11 +72,27 @@ def machine_section(ceilings: Ceilings, machine: Mapping[str, Scalar]) -> Sectio
     lines += [
         f"threads of every arm: {ceilings.threads}",
         f"bandwidth (read + write) by footprint: {bandwidth}",
-        f"fp32 fused multiply-add: {ceilings.fp32_gflops:.4g} GFLOP/s; exponentials: {ceilings.exp_gops:.3g} per ns",
-        f"opening a parallel region costs {ceilings.parallel_us:.3g} us, calling a compiled kernel "
-        f"{ceilings.call_us:.3g} us, dispatching a library operator {ceilings.operator_us:.3g} us",
+        *_rates(ceilings),
     ]
     return Section("The machine (measured)", "\n".join(lines))
+
+
+def _rates(ceilings: Ceilings) -> tuple[str, str]:
+    """Arithmetic and what a call costs. A GPU's products may run on tensor cores, faster than its plain units."""
+    exponentials = f"exponentials: {ceilings.exp_gops:.3g} per ns"
+    if ceilings.compute_capability is None:
+        return (
+            f"fp32 fused multiply-add: {ceilings.fp32_gflops:.4g} GFLOP/s; {exponentials}",
+            f"opening a parallel region costs {ceilings.parallel_us:.3g} us, calling a compiled kernel "
+            f"{ceilings.call_us:.3g} us, dispatching a library operator {ceilings.operator_us:.3g} us",
+        )
+    rounded = f", of TF32 ones {ceilings.tf32_gflops:.4g} GFLOP/s" if ceilings.tf32_gflops else ""
+    return (
+        f"products of float32 accuracy, by the library or as three of TF32: {ceilings.fp32_gflops:.4g} GFLOP/s"
+        f"{rounded}; {exponentials}",
+        f"an empty kernel within a graph takes the device {ceilings.call_us:.3g} us; dispatching a library operator "
+        f"takes the host {ceilings.operator_us:.3g} us",
+    )
 
 
 def facts_section(facts: Facts, rank: int = 0) -> Section:
