@@ -180,10 +180,11 @@ def _require_level(sandbox: Sandbox, config: Config) -> None:
 
 def build_floor(config: Config) -> FloorModel:
     """The floor model of the device that is written for."""
+    from kernelskill.evaluation.cuda.lease import alone_on
     from kernelskill.floor import MachineFloor
 
     gpu = gpu_name(config) if config.target == "cuda" else ""
-    return MachineFloor(config.cache, threads_of(config), gpu, config.gpu)
+    return MachineFloor(config.cache, threads_of(config), gpu, config.gpu, alone_on)
 
 
 def build_parts(

@@ -152,6 +152,12 @@ def test_every_fact_is_in_the_catalog_with_its_origin_and_unit():
     assert len({(fact.name, fact.subject) for fact in facts.facts}) == len(facts.facts)
 
 
+def test_a_profile_that_told_no_kernel_apart_says_nothing_of_overhead():
+    only = StepProfile(name="python", kind="overhead", time_us=3600.0, calls=1)
+    seen = profile(2000.0).model_copy(update={"steps": (only,)})
+    assert read(program(), seen).get("overhead_share_ratio") is None
+
+
 def test_the_whole_program():
     facts = read(program(), profile(2000.0))
     assert (facts.get("target"), facts.get("threads"), facts.get("wrapper")) == ("cpu", 2, "")

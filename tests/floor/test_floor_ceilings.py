@@ -1,6 +1,7 @@
 """The machine's ceilings: measured for real, once, and read back from the cache."""
 
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -76,3 +77,28 @@ def test_a_failing_measurement_is_told_in_one_line(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("text", "count"), [("0", 1), ("0-3", 4), ("0,2", 2), ("0-1,8-9", 4)])
 def test_processor_lists(text, count):
     assert ceilings._count(text) == count
+
+
+def test_a_gpu_is_measured_alone_and_only_by_the_first_of_those_who_wait(tmp_path, measured, monkeypatch):
+    entered = []
+
+    @contextmanager
+    def alone(index):
+        entered.append(index)
+        yield
+
+    monkeypatch.setattr(
+        ceilings, "measure_gpu_ceilings", lambda device, index: entered.append("measures") or measured
+    )
+    gpu = MachineFloor(tmp_path / "one", 2, "a GPU", 3, alone)
+    assert gpu.ceilings() == measured
+    assert entered == [3, "measures"]
+
+    @contextmanager
+    def after_another(index):
+        (file,) = (tmp_path / "one").iterdir()
+        shutil.copytree(file.parent, tmp_path / "two")
+        yield
+
+    monkeypatch.setattr(ceilings, "measure_gpu_ceilings", lambda *_: pytest.fail("measured again"))
+    assert MachineFloor(tmp_path / "two", 2, "a GPU", 3, after_another).ceilings() == measured

@@ -201,8 +201,8 @@ def _graph_gain(baselines: Baselines | None) -> float | None:
 
 def _overhead(profile: Profile | None) -> float | None:
     """Share of a call outside of kernels and operators; None when it was not measured."""
-    if profile is None or not profile.total_us or not profile.steps:
-        return None
+    if profile is None or not profile.total_us or all(step.kind == "overhead" for step in profile.steps):
+        return None  # where no kernel was told apart, all of it would look like overhead
     inside = sum(step.time_us for step in profile.steps if step.kind != "overhead")
     return max(0.0, 1 - inside / profile.total_us)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -39,14 +40,30 @@ def load_ceilings(cache_dir: Path, threads: int) -> Ceilings:
     return _cached(path, lambda: measure_ceilings(device, threads))
 
 
-def load_gpu_ceilings(cache_dir: Path, device: str, index: int) -> Ceilings:
+def load_gpu_ceilings(
+    cache_dir: Path,
+    device: str,
+    index: int,
+    alone: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Ceilings:
     """The ceilings of a GPU, from the cache or measured now (about 10 s).
+
+    Args:
+        cache_dir: where measurements are kept.
+        device: its name.
+        index: as torch counts it.
+        alone: has the GPU with this index to oneself.
 
     Raises:
         WorkerError: the measuring program failed.
     """
     path = cache_dir / f"ceilings-{_key(device, 1, _GPU_SCRIPT)}.json"
-    return _cached(path, lambda: measure_gpu_ceilings(device, index))
+
+    def measure() -> Ceilings:
+        with alone(index):  # whoever had it until now may have measured just this
+            return _known(path) or measure_gpu_ceilings(device, index)
+
+    return _cached(path, measure)
 
 
 def measure_gpu_ceilings(device: str, index: int) -> Ceilings:
@@ -60,16 +77,24 @@ def measure_gpu_ceilings(device: str, index: int) -> Ceilings:
 
 
 def _cached(path: Path, measure: Callable[[], Ceilings]) -> Ceilings:
-    try:
-        return Ceilings.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):  # not measured yet, or the file was cut short
-        ceilings = measure()
+    known = _known(path)
+    if known is not None:
+        return known
+    ceilings = measure()
     cache_dir = path.parent
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=cache_dir, delete=False, encoding="utf-8") as file:
         file.write(ceilings.model_dump_json(indent=1))
     Path(file.name).replace(path)
     return ceilings
+
+
+def _known(path: Path) -> Ceilings | None:
+    """What was measured before; None if nothing was, or the file was cut short."""
+    try:
+        return Ceilings.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
 
 
 def measure_ceilings(device: str, threads: int) -> Ceilings:

@@ -9,7 +9,8 @@ product with fewer multiplications, as Winograd's and Strassen's do, may pass it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -37,13 +38,22 @@ class MachineFloor:
         threads: threads that a program may use.
         gpu: name of the GPU to write for; "" = this processor.
         index: of that GPU, as torch counts them.
+        alone: has the GPU with this index to oneself, as measuring must.
     """
 
-    def __init__(self, cache_dir: Path, threads: int, gpu: str = "", index: int = 0) -> None:
+    def __init__(
+        self,
+        cache_dir: Path,
+        threads: int,
+        gpu: str = "",
+        index: int = 0,
+        alone: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
         self._cache_dir = cache_dir
         self._threads = threads
         self._gpu = gpu
         self._index = index
+        self._alone = alone
         self._ceilings: Ceilings | None = None
 
     def ceilings(self) -> Ceilings:
@@ -54,7 +64,7 @@ class MachineFloor:
         """
         if self._ceilings is None:
             self._ceilings = (
-                load_gpu_ceilings(self._cache_dir, self._gpu, self._index)
+                load_gpu_ceilings(self._cache_dir, self._gpu, self._index, self._alone)
                 if self._gpu
                 else load_ceilings(self._cache_dir, self._threads)
             )

@@ -14,7 +14,7 @@ import torch
 from kernelskill.errors import WorkerError
 from kernelskill.evaluation.channel import Lent
 from kernelskill.evaluation.cuda.clocks import Clocks
-from kernelskill.evaluation.cuda.lease import Lease
+from kernelskill.evaluation.cuda.lease import Lease, uuid_of
 from kernelskill.evaluation.cuda.slots import WAYS, try_way
 from kernelskill.evaluation.device import Use
 from kernelskill.evaluation.process import Worker, WorkerFailure
@@ -82,7 +82,7 @@ class Cuda:
         self.index = index
         self.enter()
         self.properties = torch.cuda.get_device_properties(index)
-        self.uuid = f"GPU-{self.properties.uuid}".replace("GPU-GPU-", "GPU-")
+        self.uuid = uuid_of(index)
         self.clocks = Clocks(self.uuid)
         self.way = ""
         """How memory gets to workers; a key of `slots.WAYS`, found with the first worker."""

@@ -11,7 +11,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -131,6 +131,25 @@ class Lease:
         finally:
             os.close(fd)
         return True
+
+
+def uuid_of(index: int) -> str:
+    """Name of a GPU that is the same for all processes, "GPU-...", from how torch counts it here."""
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(index).uuid}".replace("GPU-GPU-", "GPU-")
+
+
+def alone_on(index: int) -> AbstractContextManager[None]:
+    """Have a GPU to oneself inside; for who holds nothing of it yet.
+
+    Args:
+        index: as torch counts it.
+
+    Raises:
+        OSError: the lock can be neither made nor opened.
+    """
+    return Lease(uuid_of(index)).alone()
 
 
 def folder() -> Path:
