@@ -320,7 +320,7 @@ class SecondPlanner(Others):
         raise ModelError("the budget is spent")
 
 
-def in_turn(tmp_path, first, second, name="run", **budget):
+def in_turn(tmp_path, first, second, name="run", judge=None, **budget):
     folder = tmp_path / name
     journal = Journal(folder) if folder.exists() else Journal.create(folder, manifest(name))
     memory = RunMemory()
@@ -329,7 +329,9 @@ def in_turn(tmp_path, first, second, name="run", **budget):
         optimizer=first, diagnoser=first, repairer=first, strategy=GreedyStrategy(), successors=(second,),
     )  # fmt: skip
     try:
-        result = optimize(TASK, Judge(), lambda workload: parts, Budget(**budget), journal, SilentProgress())
+        result = optimize(
+            TASK, judge or Judge(), lambda workload: parts, Budget(**budget), journal, SilentProgress()
+        )
     finally:
         journal.close()
     return result, memory
@@ -355,6 +357,35 @@ def test_a_second_planner_that_makes_nothing_better_never_makes_the_answer_worse
         both.winner_id,
         both.promotion.speedup("eager"),
     )
+
+
+class ByModel(SecondPlanner):
+    def write(self, candidate_id, base, plan):
+        return super().write(candidate_id, base, plan).model_copy(update={"author": "model"})
+
+
+class Flattered(Judge):
+    """In fresh processes what takes 0.7 takes 0.95."""
+
+    def promote(self, candidate):
+        self.calls.append(f"promote {candidate.id}")
+        slower = {"0.7": "0.95"}.get(candidate.source, candidate.source)
+        return self._judged(candidate.model_copy(update={"source": slower}), "promotion", None)
+
+
+def test_the_best_of_the_other_author_is_re_timed_where_it_may_be_the_faster_one(tmp_path):
+    judge = Flattered()
+    result, memory = in_turn(tmp_path, Others([0.9], [0.8]), ByModel([], [0.7]), judge=judge)
+    assert [item.candidate.author for item in memory.attempts()] == ["expert", "expert", "model"]
+    assert [call for call in judge.calls if call.startswith("promote")] == ["promote c002", "promote c001"]
+    assert result.winner_id == "c001", "the model's version holds over best stock, but the expert's is faster"
+
+
+def test_the_other_author_is_not_re_timed_where_the_first_is_faster_than_its_screen(tmp_path):
+    judge = Judge()
+    result, _ = in_turn(tmp_path, Others([0.9], [0.8]), ByModel([], [0.6]), judge=judge)
+    assert [call for call in judge.calls if call.startswith("promote")] == ["promote c002"]
+    assert result.winner_id == "c002"
 
 
 def test_a_model_that_fails_ends_the_run_with_the_best_so_far(tmp_path):

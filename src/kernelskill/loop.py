@@ -6,7 +6,8 @@
 4. seeds      first versions by the generator; the best verified one is the base
 5. rounds     profile the base -> facts -> gate -> plan -> write -> judge -> diagnose and repair -> remember;
               what is faster beyond the noise becomes the base
-6. finish     the winner is re-timed in fresh processes on fresh inputs, or best stock is the answer;
+6. finish     the winner is re-timed in fresh processes on fresh inputs, or best stock is the answer; where two
+              authors took turns, so is the other one's best, unless the first is faster than its screen promised;
               what a plan predicted of a winner that no round began on is measured
 
 Every step goes through the journal, so its record is on disk before the next begins, and a killed run resumes by
@@ -15,7 +16,7 @@ walking the same loop over the recorded steps. This file knows the seams (protoc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,6 +46,7 @@ from kernelskill.records import (
     Evaluation,
     Facts,
     Floor,
+    Interval,
     Outcome,
     Plan,
     Result,
@@ -265,7 +267,8 @@ class Loop:
         self.parts.memory.add(attempt)
         self.parts.library.remember(attempt, facts, {"run": self.journal.folder.name, "task": self.task.id})
         best = self.parts.strategy.best_of(self.parts.memory.attempts())
-        self.progress.attempt(attempt, _speedup(best, self.baselines.best_arm))
+        gain = best.evaluation.speedup(self.baselines.best_arm) if best and best.evaluation else None
+        self.progress.attempt(attempt, gain.value if gain else None)
         return attempt
 
     def _try(self, index: int, round_index: int, repair: int, base: Attempt | None, plan: Plan) -> Attempt:
@@ -285,7 +288,9 @@ class Loop:
         try:
             candidate = self.parts.optimizer.write(candidate_id, base_candidate, plan)
         except ProgramError as error:
-            return self._settled(attempt, draft, _unwritable(draft, error))
+            return self._settled(
+                attempt, draft, Evaluation.unwritten(draft.id, draft.source_hash, str(error))
+            )
         twin = self.parts.memory.known(candidate.program_hash) if candidate.program_hash else ""
         if twin:
             return attempt.model_copy(
@@ -338,27 +343,28 @@ class Loop:
         return None
 
     def _finish(self, reason: StopReason, detail: str) -> Result:
-        """Re-time the finalists in fresh processes; the first that holds is the winner."""
+        """Re-time the finalists in fresh processes; the fastest of each author's first that holds is the winner."""
         arm = self.baselines.best_arm
+        held: list[tuple[Attempt, Evaluation]] = []
         unproven: list[Evaluation] = []
         for attempt in self.parts.strategy.finalists(self.parts.memory.attempts()):
             candidate = attempt.candidate
+            if _is_settled(attempt, held, arm):
+                continue
             self.progress.stage("promote", f"re-timing {candidate.id} in fresh processes")
             judged = partial(self.evaluator.promote, candidate)
             promotion = self.journal.step(f"promote/{candidate.id}", Evaluation, judged)
             stock = [item for item in promotion.comparisons if item.arm != "eager" or arm == "eager"]
-            if promotion.status is Status.PASSED and stock and all(item.significant for item in stock):
-                self._answered(partial(self._look_back, attempt))
-                return Result(
-                    stop=reason,
-                    stop_detail=detail,
-                    winner_id=candidate.id,
-                    winner_arm="candidate",
-                    promotion=promotion,
-                    unproven=tuple(unproven),
-                    floor_share_ratio=_share(self.floor, promotion),
-                )
-            unproven.append(promotion)
+            holds = promotion.status is Status.PASSED and stock and all(item.significant for item in stock)
+            held += [(attempt, promotion)] if holds else []
+            unproven += [] if holds else [promotion]
+        if held:
+            attempt, promotion = max(held, key=lambda pair: _over(pair[1], arm).value)
+            self._answered(partial(self._look_back, attempt))
+            return Result(
+                stop=reason, stop_detail=detail, winner_id=attempt.candidate.id, winner_arm="candidate",
+                promotion=promotion, unproven=tuple(unproven), floor_share_ratio=_share(self.floor, promotion),
+            )  # fmt: skip
         share = self.floor.floor_ms / self.baselines.best_ms
         known = {"floor_share_ratio": share, "unproven": tuple(unproven)}
         return _stock(reason, detail, arm).model_copy(update=known)
@@ -383,17 +389,12 @@ def _share(floor: Floor, evaluation: Evaluation | None) -> float | None:
     return floor.floor_ms / time_ms if time_ms else None
 
 
-def _speedup(attempt: Attempt | None, arm: str) -> float | None:
-    speedup = attempt.evaluation.speedup(arm) if attempt and attempt.evaluation else None
-    return speedup.value if speedup else None
+def _is_settled(attempt: Attempt, held: Sequence[tuple[Attempt, Evaluation]], arm: str) -> bool:
+    """Whether one that holds is by the same author, or faster than this finalist's screen promises."""
+    author, seen = attempt.candidate.author, _over(attempt.evaluation, arm).value
+    return any(other.candidate.author == author or _over(known, arm).low > seen for other, known in held)
 
 
-def _unwritable(candidate: Candidate, error: ProgramError) -> Evaluation:
-    """A plan that does not fit its program is judged without a measurement."""
-    return Evaluation(
-        candidate_id=candidate.id,
-        source_hash=candidate.source_hash,
-        stage="screen",
-        status=Status.BUILD_ERROR,
-        detail=str(error),
-    )
+def _over(evaluation: Evaluation | None, arm: str) -> Interval:
+    """Speedup over an arm; 0 where nothing was compared with it."""
+    return (evaluation.speedup(arm) if evaluation else None) or Interval(low=0.0, value=0.0, high=0.0)

@@ -137,6 +137,17 @@ class Evaluation(Record):
             raise ValueError(f"a {self.status} evaluation cannot carry a time or a speedup")
         return self
 
+    @classmethod
+    def unwritten(cls, candidate_id: str, source_hash: str, why: str) -> Evaluation:
+        """Of a candidate whose plan does not fit its program: there is nothing to measure."""
+        return cls(
+            candidate_id=candidate_id,
+            source_hash=source_hash,
+            stage="screen",
+            status=Status.BUILD_ERROR,
+            detail=why,
+        )
+
     def speedup(self, arm: str) -> Interval | None:
         """Speedup over one arm, or None if it was not compared."""
         return next((item.speedup for item in self.comparisons if item.arm == arm), None)
