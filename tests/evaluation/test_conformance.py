@@ -7,11 +7,14 @@ import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import pytest
+import torch
 
 from kernelskill.evaluation import canary
 from kernelskill.evaluation.conformance import outcome, play
+from kernelskill.evaluation.conformance.beside import Beside, honest_twin, ratio_interval, settled
 from kernelskill.evaluation.conformance.case import cases, task
 from kernelskill.evaluation.conformance.faults import FAULTS, GOOD, faults
 from kernelskill.evaluation.judge import Judge
@@ -103,6 +106,34 @@ def test_what_is_missed():
     plain = next(case for case in cases() if case.expect == "refused")
     assert outcome.untestable(plain, "constant", 0.0).miss
     assert not outcome.untestable(next(c for c in cases() if c.expect == "untestable"), "constant", 0.0).miss
+
+
+def test_credit_in_one_screen_stands_only_beside_an_honest_twin():
+    case = next(case for case in cases() if case.expect == "uncredited" and case.honest_ratio == 1.0)
+    suspect = outcome.outcome(case, verdict(1.4, arm="compile"), 0.0)
+    assert suspect.miss
+    assert settled(suspect, None, 0.02) is suspect, "refused by luck is no excuse"
+
+    def beside(mine, others):
+        return settled(suspect, Beside(ratio_interval(mine, others), median(others)), 0.02)
+
+    same = beside([1.03, 1.01, 1.04, 1.03], [1.03, 1.02, 1.04, 1.02])
+    assert (same.miss, same.credit) == ("", None), "the stock arm was a little slow for both"
+    slowed = beside([1.40, 1.43, 1.42, 1.39], [1.42, 1.40, 1.41, 1.42])
+    assert "its honest twin gets 1.4" in slowed.miss, "the stock arm was slowed down"
+    assert not beside([1.03, 0.99, 1.01, 1.0], [1.0, 1.02, 0.99, 1.0]).miss
+    assert not beside([1.011] * 4, [1.0] * 4).miss, "within the band, however sure"
+    gained = beside([1.07, 1.06, 1.08, 1.07], [1.0, 1.01, 0.99, 1.0])
+    assert "its honest time is worth 1.00x" in gained.miss
+    assert gained.credit == pytest.approx(1.055, abs=0.02)
+
+
+def test_the_honest_twin_is_the_reference():
+    twin = honest_twin(task("heavy"))
+    found = {}
+    exec(twin.source, found)
+    x = torch.randn(4, 8)
+    assert torch.equal(found["ModelNew"]()(x), found["Model"]()(x))
 
 
 @pytest.mark.slow

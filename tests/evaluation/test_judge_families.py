@@ -105,7 +105,7 @@ def test_texts_of_workers_can_be_written_to_any_file():
 
 def test_zeros_that_are_structure_stay_zeros():
     triangle = torch.rand(64, 64).tril() + torch.eye(64)
-    for name in ("shifted", "integers", "scaled-up", "signed", "rare"):
+    for name in ("shifted", "integers", "scaled-up", "signed", "rare", "single"):
         leaf = triangle.clone()
         families.apply(name, [leaf], (0,), rng())
         assert torch.equal(leaf != 0, triangle != 0), name
@@ -113,7 +113,7 @@ def test_zeros_that_are_structure_stay_zeros():
 
 def test_symmetry_stays():
     half = torch.randn(32, 32)
-    for name in ("shifted", "signed", "heavy-tail", "rare"):
+    for name in ("shifted", "signed", "heavy-tail", "rare", "single"):
         leaf = half + half.T
         families.apply(name, [leaf], (0,), rng())
         assert torch.equal(leaf, leaf.T), name
@@ -128,6 +128,30 @@ def test_rare_changes_few_elements_and_at_least_one():
     small = torch.rand(4)
     families.apply("rare", [small], (0,), rng())
     assert (small < 0).any()
+
+
+def test_single_changes_one_element_that_no_sample_holds():
+    guard, seen = slice(None, None, 511), 0
+    for seed in range(64):
+        leaf = torch.rand(1024, 1024)
+        kept = leaf.clone()
+        families.apply("single", [leaf], (0,), torch.Generator().manual_seed(seed))
+        changed = (leaf != kept).nonzero()
+        assert len(changed) == 1
+        assert leaf[tuple(changed[0])] < -1, "neither a zero nor a small one"
+        seen += int((leaf.reshape(-1)[guard] < 0).any())
+    assert seen <= 2
+
+
+def test_single_finds_what_is_no_zero_in_a_sparse_input():
+    leaf = torch.zeros(64, 64)
+    leaf[:4] = torch.rand(4, 64) + 0.1
+    families.apply("single", [leaf], (0,), rng())
+    assert (leaf < 0).sum() == 1
+    for seed in range(8):
+        symmetric = torch.ones(32, 32)
+        families.apply("single", [symmetric], (0,), rng(seed))
+        assert symmetric.lt(0).sum() in (1, 2), "on either side of the diagonal"
 
 
 def test_integers_need_twelve_bits_and_their_sums_are_exact():

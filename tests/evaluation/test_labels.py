@@ -89,7 +89,8 @@ def test_the_share_of_own_kernels_is_what_a_call_is_shorter_without_them():
     assert own_share(SEEN, Knocked(same=False, call_us=20.0)) == pytest.approx(80 / 90)
     assert own_share(SEEN, Knocked(same=False, call_us=None)) == pytest.approx(90 / 100)
     assert own_share({"own_share_ratio": 0.7}, Knocked(same=False, call_us=None)) == 0.7
-    assert own_share({"own_share_ratio": 9.0}, None) == 1.0
+    assert own_share({"own_share_ratio": 9.0}, Knocked(same=False, call_us=None)) == 1.0
+    assert own_share({"own_share_ratio": 9.0}, None) == 0.0
     assert own_share({"call_us": "much", "operators_us": 1.0}, Knocked(same=False, call_us=1.0)) == 0.0
 
 

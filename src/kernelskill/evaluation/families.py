@@ -28,7 +28,9 @@ MANY_ZEROS = 0.05
 INTEGER_BITS = 12
 SIGNIFICAND = {torch.float16: 11, torch.bfloat16: 8}
 RARE_OF = 4096
-"""One element in so many (at least one) is of another sign and size, so that no sample of the inputs tells."""
+"""One element in so many (at least one) is of another sign and size, so that no sample of small inputs tells."""
+LOOKED_AT = 256
+"""Elements, drawn by lot, of which the largest is the one that is made another, so that it is none of the zeros."""
 TOUCHED_OF = 1024
 """One element in so many of each parameter is moved where most must stay."""
 BEYOND = 1.25
@@ -83,6 +85,14 @@ def _rare(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return torch.where(chosen, -10 * x, x)
 
 
+def _single(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    flat = x.reshape(-1).clone()
+    drawn = torch.randint(0, flat.numel(), (LOOKED_AT,), generator=rng, device=rng.device)
+    sizes = torch.nan_to_num(flat[drawn].abs().float(), nan=0.0, posinf=0.0)
+    flat[drawn[sizes.argmax()]] *= -10
+    return flat.reshape(x.shape)
+
+
 def _integers(x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     bits = min(INTEGER_BITS, SIGNIFICAND.get(x.dtype, INTEGER_BITS))
     odd = 2 * torch.randint(0, 1 << (bits - 1), x.shape, generator=rng, device=rng.device) + 1
@@ -108,14 +118,19 @@ FAMILIES: dict[str, Change] = {
     "zero-blocks": _zero_blocks,
     "heavy-tail": _heavy_tail,
     "rare": _rare,
+    "single": _single,
     OVERFLOWING: _overflowing,
     INTEGERS: _integers,
     PERMUTED: _permuted,
 }
-"""Family -> how it changes an input. `integers` is for linear tasks: twelve significant bits times -1, 0 or 1, whose
-sums float32 holds exactly in any order, and which no narrower format holds at all. `overflowing` moves elements up or
-down to where e^x overflows: what is not brought into range first (a softmax without its maximum) is infinite or NaN
-there. It changes one input in each call, or products would grow past where float32 can tell a softmax's elements."""
+"""Family -> how it changes an input.
+
+`integers` is for linear tasks: twelve significant bits times -1, 0 or 1, whose sums float32 holds exactly in any order,
+and which no narrower format holds at all. `rare` and `single` are for guards: so many elements that a sum over all
+shows them, and so few that no sample of large inputs holds one. `overflowing` moves elements up or down to where e^x
+overflows: what is not brought into range first (a softmax without its maximum) is infinite or NaN there. It changes one
+input in each call, or products would grow past where float32 can tell a softmax's elements.
+"""
 LINEAR = (
     "mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "conv", "convolution", "einsum", "sum", "mean", "add", "sub",
     "view", "reshape", "permute", "transpose", "t", "expand", "clone", "unsqueeze", "squeeze", "slice", "cat", "select",
@@ -164,6 +179,8 @@ def apply(name: str, leaves: Sequence[torch.Tensor], places: Sequence[int], rng:
         target = stored(leaves[place])
         change = _ternary if name == INTEGERS and number else FAMILIES[name]
         symmetric = name != PERMUTED and is_symmetric(target)
+        if symmetric:  # what is changed below the diagonal would be lost
+            target.copy_(target.triu())
         for piece in _pieces(target):
             piece.copy_(change(piece.clone(), rng))
         if symmetric:

@@ -2,7 +2,8 @@
 
 The worker's own observation may be forged, so what decides between a kernel of one's own and the library's is found
 by taking away: with every kernel of its own silenced, the judge compares the result. If it is still right, those
-kernels were a decoy. What a call lasts without them tells their share.
+kernels were a decoy. What still runs without them, or how long a call lasts, tells their share. Where nothing could be
+silenced, nothing is its own: other kernels, by whatever name, may be those of a compiler that comes with PyTorch.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Knocked:
     """Whether the result was right nevertheless."""
     call_us: float | None
     """What it lasted; None where it failed."""
+    kernels_us: float | None = None
+    """Time of the kernels that still ran on a GPU; None where nothing was seen."""
 
 
 def observe(seat: Seat, flags: Iterable[str], skills: tuple[str, ...], trial: Trial) -> Labels:
@@ -113,7 +116,17 @@ def without_its_kernels(seat: Seat, trial: Trial) -> Knocked | None:
     if not burst.flags:
         return None
     mine = seat.outputs.views(burst.outputs, 0)
-    return Knocked(same=contract.alike(trial, mine, due), call_us=1e3 * burst.worker_ms)
+    left = _kernels_left(seat) if seat.device.name == "cuda" else None
+    return Knocked(contract.alike(trial, mine, due), 1e3 * burst.worker_ms, left)
+
+
+def _kernels_left(seat: Seat) -> float | None:
+    """Time of the kernels of a call that are not silenced."""
+    try:
+        seen = seat.worker.call("operators", timeout_s=max(seat.seconds, OBSERVE_S))
+    except WorkerFailure:
+        return None
+    return replies.number(seen.get("kernels_us"))
 
 
 def ignores_weights(seat: Seat, trial: Trial) -> bool:
@@ -208,19 +221,27 @@ def labels_of(
 def own_share(seen: Json, knocked: Knocked | None) -> float:
     """Share of a call's work in kernels of its own, 0..1; 0 without any, or where the result does not need them.
 
-    On a GPU by the kernels that ran; on the CPU by what a call is shorter without its own kernels, against what the
-    library's operators take.
+    On a GPU by the kernels that ran, and by those that still run without its own, whichever says less; on the CPU by
+    what a call is shorter without its own kernels, against what the library's operators take.
     """
-    if knocked is not None and knocked.same:
+    if knocked is None or knocked.same:
         return 0.0
     by_kernels = replies.number(seen.get("own_share_ratio"))
-    if by_kernels is not None or knocked is None:
-        return min(by_kernels or 0.0, 1.0)
+    if by_kernels is not None:
+        return max(0.0, min(by_kernels, 1.0, _taken_away(seen, knocked)))
     call, library = replies.number(seen.get("call_us")), replies.number(seen.get("operators_us"))
     if call is None or library is None:
         return 0.0
     own = max(0.0, call - (library if knocked.call_us is None else knocked.call_us))
     return own / (own + library) if own + library > 0 else 1.0
+
+
+def _taken_away(seen: Json, knocked: Knocked) -> float:
+    """Share of the kernels' time that is gone without its own; 1 where it cannot do without them."""
+    before = replies.number(seen.get("kernels_us"))
+    if knocked.kernels_us is None or not before:
+        return 1.0
+    return 1.0 - knocked.kernels_us / before
 
 
 def launch_bound(seen: Json) -> tuple[str, ...]:

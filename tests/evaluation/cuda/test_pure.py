@@ -25,7 +25,7 @@ from kernelskill.records import TensorSpec, Workload
 EMPTY = torch.empty(0, dtype=torch.uint8)
 
 
-def workload(numel, eager_ms=0.05):
+def workload(numel, eager_ms=0.02):
     spec = TensorSpec.contiguous((numel,))
     return Workload(
         inputs=(spec,), inputs_tree=None, outputs=(spec,), outputs_tree=None, state=(), eager_ms=eager_ms

@@ -38,6 +38,12 @@ def credit_of(evaluation: Evaluation) -> float | None:
     return best.speedup.low if best is not None and best.significant else None
 
 
+def stock_speedup(evaluation: Evaluation) -> float | None:
+    """Median speedup over the best stock arm, significant or not; None where the candidate did not pass."""
+    best = _best_stock(evaluation) if evaluation.status is Status.PASSED else None
+    return best.speedup.value if best is not None else None
+
+
 def outcome(case: Case, evaluation: Evaluation, seconds: float) -> Outcome:
     """The case with its verdict, whose detail names no folder of this machine."""
     credit = credit_of(evaluation)

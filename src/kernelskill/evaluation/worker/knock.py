@@ -5,13 +5,12 @@ The worker is of no use afterwards; nothing is judged in it any more.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from . import launches
 from .failures import describe
 from .native import own_code, silence
 from .protocol import Failure
@@ -24,7 +23,7 @@ REPEATS = 5
 def handle_knocked(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     """Silence every kernel of the candidate's own, call forward on bound calls and store what comes out.
 
-    Own kernels are the exported functions of files with machine code that it built, and Triton's kernels.
+    Own kernels are the exported functions of files with machine code that it built, and what `launches.py` names.
 
     Message: `order`. Reply: `times_us` (the least of a few repeats, for each call), `flags` ("silenced" if there was
     anything to silence).
@@ -32,7 +31,7 @@ def handle_knocked(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         Failure: forward raised without them.
     """
-    silenced, launches = silence(own_code(session.scratch)), _silence_triton()
+    silenced, launched = silence(own_code(session.scratch)), launches.silence()
     call, store = session.callable(), make_store(session.outputs_tree, session.outputs_spec, session.device)
     times = []
     try:
@@ -54,15 +53,4 @@ def handle_knocked(session: Session, message: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001  untrusted code may raise anything, SystemExit included
         told = describe(error, session)
         raise Failure(told["status"], told["detail"], told["hint"]) from None
-    return {"times_us": times, "flags": ["silenced"] if silenced or launches else []}
-
-
-def _silence_triton() -> list[int]:
-    """Make launches of Triton's kernels, and replays of graphs that hold some, do nothing; each grows the list."""
-    launches: list[int] = []
-    torch.cuda.CUDAGraph.replay = lambda _graph: launches.append(1)  # type: ignore[assignment]
-    jit = sys.modules.get("triton.runtime.jit")
-    if jit is not None:
-        with contextlib.suppress(AttributeError):
-            jit.JITFunction.run = lambda *_args, **_kwargs: launches.append(1)
-    return launches
+    return {"times_us": times, "flags": ["silenced"] if silenced or launched else []}

@@ -70,13 +70,14 @@ def handle_operators(session: Session, message: dict[str, Any]) -> dict[str, Any
 def beside(session: Session, call: Callable[[], Any]) -> dict[str, Any]:
     """What is looked at on every device.
 
-    `static_output` (as `keeps_its_result`); `own_code` (whether machine code of its own, or Triton, is loaded);
-    `linked` (functions of libraries that it links to); `fallbacks` (exceptions that its code caught in a call).
+    `static_output` (as `keeps_its_result`); `own_code` (whether machine code of its own is loaded, as far as can be
+    told: on a GPU it may lie in the device's memory alone); `linked` (functions of libraries that it links to);
+    `fallbacks` (exceptions that its code caught in a call).
     """
     owned = own_code(session.scratch)
     return {
         "static_output": keeps_its_result(session, call),
-        "own_code": bool(owned) or (session.device == "cuda" and "triton.runtime.jit" in sys.modules),
+        "own_code": bool(owned) or session.device == "cuda",
         "linked": sorted({name for item in owned for name in item.asked})[:MOST_NAMES],
         "fallbacks": caught(session, call),
     }
