@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from kernelskill.evaluation import processes
+from kernelskill.evaluation.among import Among
 from kernelskill.evaluation.conformance.case import task
 from kernelskill.evaluation.conformance.play import EagerOnly
 from kernelskill.evaluation.families import FAMILIES
@@ -65,6 +66,9 @@ def test_sets_that_wait_for_memory_are_of_processes_of_their_own(judge, monkeypa
 
 def test_who_is_right_only_while_examined_is_refused(judge, monkeypatch):
     monkeypatch.setattr("kernelskill.evaluation.judge.LOT", len(FAMILIES))  # no matter what is drawn
-    evaluation = judge.promote(Candidate(id="late", source=LATE))
-    assert evaluation.status is Status.WRONG_VALUES
-    assert "once it had been timed" in evaluation.detail
+    found = judge.promote(Candidate(id="late", source=LATE))
+    assert (found.status, found.detail[:12]) == (Status.WRONG_VALUES, "a timed call"), found.detail
+    monkeypatch.setattr(Among, "_chosen", lambda _self, _count: {})
+    found = judge.promote(Candidate(id="late", source=LATE))
+    assert found.status is Status.WRONG_VALUES
+    assert "once it had been timed" in found.detail, "examined again, it is found out by that as well"

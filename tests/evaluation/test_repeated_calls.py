@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from kernelskill.evaluation.among import Among
 from kernelskill.evaluation.conformance import play
 from kernelskill.evaluation.conformance.case import cases
 from kernelskill.evaluation.seat import Seat
@@ -25,6 +26,8 @@ def test_a_cheat_that_waits_for_it_meets_it_where_it_is_examined(monkeypatch, tm
     monkeypatch.setattr(Seat, "ready", asks_once_more)
     if everywhere:
         monkeypatch.setattr(Seat, "warm", asks_once_more)
+    else:  # those would find it as well
+        monkeypatch.setattr(Among, "_chosen", lambda _self, _count: {})
     with closing(play._judge(CHEAT.task, "cpu", str(tmp_path))) as judge:
         judge.describe()
         judge.baselines()

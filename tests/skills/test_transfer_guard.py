@@ -1,6 +1,6 @@
 """The transfer guard through the real loop on this processor, with a user's skill that was made to hurt maps.
 
-The skill gives maps three sines for nothing, verified and slower, and other kernels another unrolling. After at
+The skill gives maps three sines for nothing, verified and slower, and other kernels three accumulators. After at
 most two verified losses it is refused on maps, and is still offered on reductions.
 """
 
@@ -63,7 +63,7 @@ def propose(program, facts):
 
 
 def apply(program, edit):
-    """Maps: sines that are multiplied by zero. Others: what no other skill offers for a reduction, and changes nothing."""
+    """Maps: sines that are multiplied by zero. Others: a count of accumulators that no other skill offers."""
     kernel = program.kernel(edit.site)
     region = kernel.region
     if region.is_map:
@@ -79,7 +79,7 @@ def apply(program, edit):
         stage = stage.model_copy(update={"ops": tuple(ops), "stores": stores})
         kernel = kernel.model_copy(update={"body": region.model_copy(update={"stages": (stage,)})})
     else:
-        schedule = kernel.schedule.model_copy(update={"unroll": 2})
+        schedule = kernel.schedule.model_copy(update={"accumulators": 3})
         kernel = kernel.model_copy(update={"schedule": schedule})
     return program.with_kernel(kernel.model_copy(update={"skills": (*kernel.skills, SKILL)}))
 '''
@@ -130,17 +130,16 @@ def test_a_skill_that_hurts_maps_is_suspended_there_and_used_elsewhere(tmp_path)
         ]
         return said, any(item.plan.skill == "meant-well" for item in load_run(folder).attempts)
 
-    losses = 0
     for number in range(3):
         said, tried = decisions(MAP.format(scale=1.5 + number), f"map{number}")
         if not any(item.admitted for item in said):
             break
         assert tried, "its prior puts it among the first"
-        losses += 1
-    assert losses <= 2
+    assert said
     assert all("suspended here by evidence" in item.reason for item in said)
+    # A run may try the skill on two versions, so that one run alone may bring both losses.
     rows = [row for row in EvidenceStore(tmp_path / "evidence.sqlite").rows("meant-well") if row.verified]
-    assert len(rows) == losses
+    assert 1 <= len(rows) <= 2
     assert all(row.speedup.high < 1 for row in rows)
     said, tried = decisions(FOLD.format(scale=1.5), "fold")
     assert tried

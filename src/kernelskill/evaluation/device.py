@@ -101,8 +101,11 @@ class Device(Protocol):
         """A first worker is up: find out how memory gets to it."""
         ...
 
-    def lease(self) -> AbstractContextManager[None]:
-        """Compute on the device, beside other judges that do; nobody is timed meanwhile."""
+    def lease(self, *, huge: bool = False) -> AbstractContextManager[None]:
+        """Compute on the device, beside other judges that do; nobody is timed meanwhile.
+
+        Huge calls have it to themselves: beside one of theirs, a thousand small ones of others each wait their turn.
+        """
         ...
 
     def alone(self) -> AbstractContextManager[None]:
@@ -203,7 +206,7 @@ class Cpu:
     def meet(self, worker: Worker) -> None:
         """Nothing to find out."""
 
-    def lease(self) -> AbstractContextManager[None]:
+    def lease(self, *, huge: bool = False) -> AbstractContextManager[None]:
         """None: others on the machine are seen by their effect."""
         return nullcontext()
 

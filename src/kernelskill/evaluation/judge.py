@@ -294,7 +294,8 @@ class Judge:
         secret = trial.secret if trial else Secret()
 
         def draw() -> torch.Tensor:
-            return side.draw([secret.next() for _ in range(side.layout.count)])
+            count = side.layout.count
+            return trial.among.draw(count) if trial else side.draw([secret.next() for _ in range(count)])
 
         def check(batch: torch.Tensor, bursts: dict[str, Burst]) -> None:
             if trial is not None:
@@ -372,7 +373,7 @@ class Judge:
         Raises:
             WorkerError: it failed again.
         """
-        with self.device.lease():
+        with self.device.lease(huge=self._need.table.calls == 1):
             try:
                 return step()
             except StockFailure as failure:

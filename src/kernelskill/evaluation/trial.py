@@ -7,12 +7,13 @@ import secrets
 
 import torch
 
-from kernelskill.evaluation import buffers, contract, correctness, nonfinite, power, ties
+from kernelskill.evaluation import buffers, contract, correctness, hints, nonfinite, power, ties
+from kernelskill.evaluation.among import Among, picked
 from kernelskill.evaluation.correctness import Pool
 from kernelskill.evaluation.families import FAMILIES, OVERFLOWING, perturbed, touched
 from kernelskill.evaluation.reference import EXAMINED, FINITE, Due, ReferenceSide
 from kernelskill.evaluation.rounds import LEAST_ROUNDS, WARM_UP
-from kernelskill.evaluation.seat import POISON, Burst, Seat, results
+from kernelskill.evaluation.seat import Burst, Seat, results
 from kernelskill.evaluation.secret import Secret
 from kernelskill.evaluation.stock_worker import StockFailure
 from kernelskill.evaluation.verdict import Wrong
@@ -58,6 +59,7 @@ class Trial:
         """Positions in timed calls, of each output: differing from eager's, and all."""
         self._last: tuple[torch.Tensor, int, list[list[torch.Tensor]]] | None = None
         """Inputs and the candidate's results of the last family with another state."""
+        self.among = Among(self)
         self.ranked_ms: float | None = None
         """Its time by the ranking clock, once that is known."""
         self.errors: list[FamilyError] = []
@@ -102,7 +104,7 @@ class Trial:
         buffers.keep(self, seat)
         initial = self.reference.initial
         self.family(seat, "task", initial)
-        for family in self._hidden(lot):
+        for family in self.hidden(lot):
             self.hidden_family(seat, family)
         seat.give_state(initial)
         self.reference.give_state(initial)
@@ -121,7 +123,7 @@ class Trial:
             StockFailure: the reference failed.
         """
         try:
-            for family in self._hidden(lot):
+            for family in self.hidden(lot):
                 self.hidden_family(seat, family)
         except Wrong as wrong:
             wrong.detail = f"once it had been timed: {wrong.detail}"
@@ -129,7 +131,7 @@ class Trial:
         seat.give_state(self.reference.initial)
         self.reference.give_state(self.reference.initial)
 
-    def _hidden(self, lot: int | None) -> list[str]:
+    def hidden(self, lot: int | None = None) -> list[str]:
         """Hidden families that say something about this task; all, or so many drawn by lot."""
         if self.tolerance != "relative":
             return []
@@ -239,7 +241,13 @@ class Trial:
             raise Wrong(
                 Status.WRONG_VALUES,
                 f"{family} inputs, {name}: {found.note}{self._lesser_tier(pool, family, place)}",
-                self._hint(found, pool, seat),
+                hints.of_wrong_values(
+                    family,
+                    other_state=family in (PERTURBED, TOUCHED),
+                    pool=pool,
+                    seat=seat,
+                    workload=self.workload,
+                ),
                 tuple(self.errors),
             )
         if self._stricter and self.precision in (Precision.TF32, Precision.REDUCED):
@@ -279,20 +287,6 @@ class Trial:
             return ""
         return f"; it meets tier reduced, {self.precision.value} is owed"
 
-    def _hint(self, found: FamilyError, pool: Pool, seat: Seat) -> str:
-        if found.family == OVERFLOWING:
-            return "bring exponents into range before e^x: subtract the largest, or choose by sign"
-        if any(_has_poison(item) for item in pool.candidate):
-            return "some elements were never written, or are NaN"
-        if seat.state is not None and seat.state.missing:
-            missing = ", ".join(seat.state.missing[:5])
-            return f"keep the reference's names of parameters and buffers; these are missing: {missing}"
-        if found.family in (PERTURBED, TOUCHED):
-            return "the result ignores parameters or buffers that changed after construction"
-        if any(not spec.is_contiguous for spec in self.workload.inputs):
-            return "inputs are not contiguous; read them by their strides"
-        return ""
-
     def timed(self, seat: Seat, batch: torch.Tensor, bursts: dict[str, Burst]) -> None:
         """Every output that was timed is compared with eager's on the same inputs; some also with the twin's.
 
@@ -304,6 +298,12 @@ class Trial:
             [seat.outputs.views(bursts[arm].outputs, call) for call in range(count)]
             for arm in ("candidate", "eager")
         )
+        own = self.among.checked(batch, mine, eager)
+        if len(own) < count:
+            if not own:
+                return
+            batch, count = picked(batch, seat.inputs.step, own), len(own)
+            mine, eager = ([rows[call] for call in own] for rows in (mine, eager))
         for place, spec in enumerate(self.workload.outputs):
             pairs = [(one[place], due[place]) for one, due in zip(mine, eager, strict=True)]
             if spec.numel < correctness.POOLED_ELEMENTS:
@@ -332,14 +332,17 @@ class Trial:
         calls = min(self.draws("task"), len(mine))
         first = secrets.randbelow(len(mine) - calls + 1)
         twin = self.reference.twin(batch[first * seat.inputs.step :], calls)
-        for place, spec in enumerate(self.workload.outputs):
+        for place in range(len(self.workload.outputs)):
             pool = Pool()
             for call in range(calls):
                 pool.add(mine[first + call][place], eager[first + call][place], twin[call][place])
-            if spec.numel < correctness.POOLED_ELEMENTS:
-                for item in self._typical.get(place, []):
-                    pool.add(item, item, item.double() if item.is_floating_point() else item)
-            self._must_pass(place, pool, self.allowed(pool.eager[0].dtype))
+            self.with_typical(place, pool)
+            self.must_pass(place, pool, self.allowed(pool.eager[0].dtype))
+
+    def with_typical(self, place: int, pool: Pool) -> None:
+        """Add eager's results on the task's own inputs to small ones, which alone may be nearly zero by luck."""
+        for item in self.typical(place):
+            pool.add(item, item, correctness.widened(item))
 
     def _timed_one(self, place: int, candidate: torch.Tensor, due: torch.Tensor) -> None:
         if self.is_position(place, candidate):
@@ -353,7 +356,7 @@ class Trial:
         allowed = self.apart(place, candidate.dtype)
         if not correctness.roughly_equal(candidate, due, allowed):
             wide = correctness.widened(due)
-            self._must_pass(place, Pool([candidate], [due], [wide]), allowed)
+            self.must_pass(place, Pool([candidate], [due], [wide]), allowed)
 
     def _alike_at_once(self, place: int, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> bool:
         """Whether one look at the results of all calls is enough: on a GPU each look costs a wait for the device."""
@@ -378,22 +381,17 @@ class Trial:
         """Whether an output holds positions, which near ties may change."""
         return place in self._positions and not result.is_floating_point()
 
-    def _must_pass(self, place: int, pool: Pool, allowed: float) -> None:
-        found = self.judged(pool, "timed", place, allowed)
+    def must_pass(self, place: int, pool: Pool, allowed: float, family: str = "") -> None:
+        """Hold results of a timed call to the gates.
+
+        Raises:
+            Wrong: one failed.
+        """
+        found = self.judged(pool, family or "timed", place, allowed)
         if found is not None and not found.passed:
             raise Wrong(
                 Status.WRONG_VALUES,
-                f"a timed call, output[{place}]: {found.note}",
+                f"a timed call{f' on {family} inputs' if family else ''}, output[{place}]: {found.note}",
                 "results must not depend on earlier calls, or on work that goes on after forward has returned",
                 tuple(self.errors),
             )
-
-
-def _has_poison(tensor: torch.Tensor) -> bool:
-    if not tensor.numel():
-        return False
-    if tensor.is_floating_point() or tensor.is_complex():
-        return bool(tensor.isnan().any())
-    width = tensor.element_size()
-    poison = torch.full((width,), POISON, dtype=torch.uint8).view(tensor.dtype if width > 1 else torch.uint8)
-    return bool((correctness.bits(tensor) == poison.to(tensor.device)).any())

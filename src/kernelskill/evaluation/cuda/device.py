@@ -259,14 +259,14 @@ class Cuda:
         return {"graph": reason, "compile+graph": reason}
 
     @contextlib.contextmanager
-    def lease(self) -> Iterator[None]:
-        """Part in the GPU, while no judge of this machine times on it.
+    def lease(self, *, huge: bool = False) -> Iterator[None]:
+        """Part in the GPU, while no judge of this machine times on it; all of it for huge calls.
 
         Raises:
             WorkerError: its memory did not suffice for the judge's own copies and comparisons.
         """
         self.enter()
-        with self._lease.shared():
+        with self._lease.alone() if huge else self._lease.shared():
             try:
                 yield
             except torch.OutOfMemoryError as error:
